@@ -26,7 +26,7 @@ die, and its task is then run again.
 To run it:
 
     python benchmarks/cluster.py grow --rows 1e5 1e6 1e7
-    python benchmarks/cluster.py scale --rows 1e8 --engine processes
+    python benchmarks/cluster.py scale --rows 1e7 --engine dask
     python benchmarks/cluster.py engines --rows 2e6
     python benchmarks/cluster.py steps --rows 5e5
     python benchmarks/cluster.py simulate
@@ -439,7 +439,7 @@ def simulate(arguments):
     """Efficiency of 100 and 1,000 workers, from the largest measured run."""
     from mercer_cluster import Settings
 
-    runs = [row for row in _common.published("cluster_scale") if row["engine"] == "processes"]
+    runs = [row for row in _common.published("cluster_scale") if row["engine"] == "dask"]
     if not runs:
         raise SystemExit("Measure first: python benchmarks/cluster.py scale")
     run = max(runs, key=lambda row: row["rows"])
@@ -495,23 +495,22 @@ def main():
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     commands = parser.add_subparsers()
-    lists = {grow: [1e5, 1e6, 1e7], scale: [1e6, 1e7, 1e8], engines: [2e6], steps: [5e5]}
+    lists = {grow: [1e5, 1e6, 1e7], scale: [1e6, 1e7], engines: [2e6], steps: [5e5]}
     for function, rows in lists.items():
         one = commands.add_parser(function.__name__, help=function.__doc__)
         one.add_argument("--rows", type=float, nargs="+", default=rows)
-        one.add_argument("--engine", default="processes")
-        one.add_argument("--engines", nargs="+", default=["processes", "ray", "dask"])
+        one.add_argument("--engine", default="dask")
+        one.add_argument("--engines", nargs="+", default=["ray", "dask"])
         one.add_argument("--workers", type=int, default=WORKERS)
         one.add_argument("--peer-rows", type=float, default=1e6)
         one.set_defaults(function=function)
     one = commands.add_parser("simulate", help=simulate.__doc__)
     one.set_defaults(function=simulate)
     os.environ.setdefault("PYTHONPATH", str(Path(__file__).parent))  # for the workers
-    # Without words all of it, in the short form: 10^8 rows want an hour of two cores.
+    # Without words all of it.
     lines = [sys.argv[1:]]
     if not sys.argv[1:]:
-        short = ["scale", "--rows", "1e6", "1e7"]
-        lines = [["engines"], short, ["grow"], ["steps"], ["simulate"]]
+        lines = [[name] for name in ("engines", "scale", "grow", "steps", "simulate")]
     for line in lines:
         arguments = parser.parse_args(line)
         arguments.function(arguments)

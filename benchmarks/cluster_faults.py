@@ -31,8 +31,8 @@ from cluster import replace, shards, test_rows
 
 N_ROWS = 600_000
 #: What the command line of a worker has in it.
-WORKERS = {"processes": " -P -c ", "ray": "ray::", "dask": "spawn_main"}
-PAUSES = {"processes": (2.0, 8.0), "ray": (2.0, 8.0), "dask": (6.0, 16.0)}
+WORKERS = {"ray": "ray::", "dask": "spawn_main"}
+PAUSES = {"ray": (2.0, 8.0), "dask": (6.0, 16.0)}
 
 
 class Killer:

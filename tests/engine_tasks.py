@@ -2,7 +2,6 @@
 
 import os
 import signal
-import stat
 import time
 from pathlib import Path
 from threading import Lock
@@ -102,29 +101,5 @@ def table_rows(table):
     return table.to_pydict() if hasattr(table, "to_pydict") else table.to_dict("list")
 
 
-def sums(*arrays):
-    return [float(one.sum()) for one in arrays]
-
-
 def nothing(*arguments):
     return len(arguments)
-
-
-def writing_on_answers(text):
-    """Write on all pipes of the process, one of which its answers go through."""
-    for number in range(3, 64):
-        try:
-            if stat.S_ISFIFO(os.fstat(number).st_mode):
-                os.write(number, text)
-        except OSError:  # there is none, or it is for reading
-            continue
-    return 1
-
-
-def ended_by(number):
-    os.kill(os.getpid(), number)
-
-
-def removing_files_of_tasks(folder):
-    for path in Path(folder).glob("*/task-*"):
-        path.unlink()

@@ -102,7 +102,6 @@ NAMES = {
         "Engine",
         "Handle",
         "HereEngine",
-        "ProcessEngine",
         "RayEngine",
         "engine_of",
         "open_engine",

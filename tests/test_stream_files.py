@@ -343,7 +343,7 @@ class TestFit:
             ("--task rank", "`--expansion stream` is for classification and regression"),
             ("--task novelty", "`--expansion stream` is for classification and regression"),
             ("--task gp", "`--expansion` cannot be chosen"),
-            ("--engine processes", "The expansion Stream cannot be learned in several places"),
+            ("--engine here", "The expansion Stream cannot be learned in several places"),
         ],
     )
     def test_what_does_not_go_together_is_refused(self, words, message, files, mercer, tmp_path):

@@ -1,4 +1,4 @@
-"""Learning in several places: all machines of a cluster, or all processes of one.
+"""Learning in several places: the workers of a cluster, on one machine or many.
 
 :func:`fit` takes shards of data and an engine; the core beneath it is :class:`Plan` and
 :class:`Sums`, for engines of one's own.

@@ -47,7 +47,7 @@ def fit(
     shards: Any,
     *,
     target: str | None = None,
-    engine: str | Engine = "processes",
+    engine: str | Engine = "here",
     n_workers: int | None = None,
     address: str | None = None,
     callback: Callback = None,
@@ -71,8 +71,9 @@ def fit(
         worker holds all rows of a shard, as float64.
     target : str, default=None
         Column to predict, where shards are tables and the estimator does not know it.
-    engine : {"processes", "ray", "dask", "here"} or Engine, default="processes"
-        Who works: processes of this machine, Ray, Dask, or this process alone.
+    engine : {"here", "ray", "dask"} or Engine, default="here"
+        Who works: this process alone, Ray or Dask. The first holds in memory what the others put on
+        disks when it grows large: rows of regions.
     n_workers : int, default=None
         Workers to start; None for one for each core, or those of the cluster.
     address : str, default=None

@@ -87,7 +87,7 @@ class ShardTraining(TableTraining):
         seed: int = 0,
         categories: int = 128,
         columns: Mapping[str, Any] | None = None,
-        engine: str | Engine = "processes",
+        engine: str | Engine = "here",
         n_workers: int | None = None,
         address: str | None = None,
         settings: Settings = DEFAULT,

@@ -147,7 +147,7 @@ REFUSED = {
     "--nu 0.1": "`--nu` cannot be chosen for a classification",
     "--workers 0": "`--workers` must be an integer of at least 1, got 0",
     "--workers 2": "`--workers` must be 1 for `--engine here`, got 2. It runs tasks in this "
-    "process, one after the other. Use `--engine processes`.",
+    "process, one after the other. Use `--engine ray` or `--engine dask`.",
     "--address a:1": "`--address` must be left out for `--engine here`, got 'a:1'. This engine "
     "runs on this machine and connects to no cluster. Leave it out, or use `--engine ray` or "
     "`--engine dask`.",
@@ -507,7 +507,7 @@ def of_here(files, tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("engine", ["processes", "ray", "dask"])
+@pytest.mark.parametrize("engine", ["ray", "dask"])
 def test_every_engine_gives_the_same_model(files, of_here, tmp_path, engine):
     if not has(engine):
         pytest.skip(f"the engine {engine} is not there")
@@ -515,7 +515,7 @@ def test_every_engine_gives_the_same_model(files, of_here, tmp_path, engine):
     workers = ["--engine", engine, "--workers", "2"]
     command(*learn(shards, "--out", tmp_path / "model", *workers))
     assert (tmp_path / "model").read_bytes() == model.read_bytes()
-    if engine == "processes":  # each command begins workers anew, which takes a while
+    if engine == "dask":  # each command begins workers anew, which takes a while
         there = command("evaluate", model, shards, *workers)
         assert there == command("evaluate", model, shards, *HERE)
         command("predict", model, shards, "--out", tmp_path / "parts", *workers)

@@ -170,7 +170,7 @@ def test_standard_input_is_read_once_and_here(pipe, model, tmp_path, capsys):
         "Standard input can be read once: give DATA or `--test` as a file."
         in capsys.readouterr().err
     )
-    assert pipe(b"", "fit", "-", "--engine", "processes", *words) == 2
+    assert pipe(b"", "fit", "-", "--engine", "ray", *words) == 2
     assert "`--engine` lets workers read the data" in capsys.readouterr().err
     assert pipe(b"", "predict", model, "-", "--out", tmp_path / "p.csv", "--format", "csv") == 2
     assert "`--format` is of standard output" in capsys.readouterr().err

@@ -35,7 +35,7 @@ from mercer.sums import CellsPart, KernelBasis
 from mercer.sums import cells as cells_module
 from mercer.sums.cells import CELL_RIDGES
 from mercer_cluster import Plan, Region, Settings, content_keys, fit, predict, row_keys
-from mercer_cluster.engines import ProcessEngine, engine_of
+from mercer_cluster.engines import HereEngine, engine_of
 from mercer_cluster.shards import ArrayReader
 from mercer_cluster.steps import Totals
 from mercer_cluster.survey import Survey
@@ -678,10 +678,9 @@ def test_shards_of_every_kind_give_the_same(kind, tmp_path):
     assert model.feature_names_in_.tolist() == ["a", "b"]
 
 
-@pytest.mark.parametrize("engine", ["processes", "ray", "dask"])
+@pytest.mark.parametrize("engine", ["ray", "dask"])
 def test_killed_workers_change_no_bit(engine, tmp_path):
-    if engine != "processes":
-        pytest.importorskip({"dask": "distributed"}.get(engine, engine))
+    pytest.importorskip({"dask": "distributed"}.get(engine, engine))
     estimator, shards = KernelRegressor(random_state=0), cut(X, WAVE)
     # One worker is killed when rows are counted and drawn, and one when they are learned.
     dying = [
@@ -728,15 +727,20 @@ def test_empty_shards_are_no_rows():
 
 
 def test_an_engine_that_is_given_stays_open():
-    shards = cut(X[:600], WAVE[:600])
-    with ProcessEngine(1) as engine:
+    shards, closed = cut(X[:600], WAVE[:600]), []
+
+    class Watched(HereEngine):
+        def close(self):
+            closed.append(self)
+
+    with Watched() as engine:
         for _ in range(2):
             model = fit(KernelRegressor(random_state=0), shards, engine=engine)
             found = predict(model, shards, engine=engine)
         # Of other numbers of rows at a time products are rounded otherwise.
         assert_allclose(np.concatenate(found), model.predict(X[:600]), rtol=1e-4, atol=1e-4)
-    with pytest.raises(RuntimeError, match="closed"):
-        predict(model, shards, engine=engine)
+        assert not closed
+    assert closed == [engine]
 
 
 def test_large_shards_are_told_of_once(monkeypatch, recwarn):

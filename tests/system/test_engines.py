@@ -1,17 +1,14 @@
 """Engines: the same answers everywhere, whatever becomes of the workers."""
 
 import gc
-import mmap
 import os
 import pickle
-import shutil
 import signal
 import subprocess
 import sys
 import time
 import warnings
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import psutil
@@ -23,18 +20,15 @@ from mercer_cluster.engines import (
     DaskEngine,
     Engine,
     HereEngine,
-    ProcessEngine,
     RayEngine,
     engine_of,
 )
 from mercer_cluster.engines.engine import Packed
-from mercer_cluster.engines.files import LARGE, read, write
 
 RETRIES = 2
 STORE = 200_000_000
 MADE = {
     "here": HereEngine,
-    "processes": lambda: ProcessEngine(2, retries=RETRIES),
     "ray": lambda: RayEngine(2, address="local", retries=RETRIES, object_store_memory=STORE),
     # Here each death counts for all tasks that the worker had been given.
     "dask": lambda: DaskEngine(2, retries=5),
@@ -244,14 +238,12 @@ def test_engines_go_by_name():
     with pytest.raises(ParameterError, match=r"`engine` must be one of .* Did you mean 'here'"):
         engine_of("hear")
     with pytest.raises(ParameterError, match="`n_workers` must be an integer of at least 1"):
-        engine_of("processes", n_workers=0)
+        engine_of("ray", n_workers=0)
     with pytest.raises(ParameterError, match="`n_workers` must be 1 or None for engine='here'"):
         engine_of("here", n_workers=2)
-    told = r"must be None for engine='processes'.*connects to no cluster.*use engine='ray' or"
+    told = r"must be None for engine='here'.*connects to no cluster.*use engine='ray' or"
     with pytest.raises(ParameterError, match=told):
-        engine_of("processes", address="127.0.0.1:1")
-    with engine_of("processes", n_workers=3) as one:
-        assert (one.name, one.n_workers) == ("processes", 3)
+        engine_of("here", address="127.0.0.1:1")
 
 
 # Clusters.
@@ -277,7 +269,7 @@ def of_process():
 
 if __name__ == "__main__":
     name = sys.argv[1]
-    __import__({"dask": "distributed"}.get(name, name if name == "ray" else "os"))
+    __import__({"dask": "distributed"}.get(name, name))
     signal.signal(signal.SIGTERM, own)
     before = of_process()
     engine = engine_of(name, n_workers=1)
@@ -297,10 +289,14 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("name", ["processes", *PACKAGES])
+def runs(pid):
+    """Whether there is such a process; one that only waits to be counted by its parent is none."""
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize("name", PACKAGES)
 def test_a_users_signals_and_environment_stay_as_they_are(name, tmp_path):
-    if package := PACKAGES.get(name):
-        pytest.importorskip(package, reason=f"{package} is not installed")
+    pytest.importorskip(PACKAGES[name], reason=f"{PACKAGES[name]} is not installed")
     script = tmp_path / "script.py"
     script.write_text(HANDLER)
     done = subprocess.run(
@@ -439,181 +435,3 @@ def test_what_is_packed_is_pickled_by_any_protocol(protocol, rng):
     np.testing.assert_array_equal(found["a"], value["a"])
     found["a"][0] = 0.0  # a copy of one's own
     assert found["b"] == "text"
-
-
-# Processes: values in files.
-
-
-def test_files_keep_values(tmp_path, rng):
-    value = {"a": rng.normal(size=(30, 4)), "f": np.asfortranarray(rng.normal(size=(3, 5))), "n": 1}
-    value["empty"] = np.zeros((0, 3))
-    write(Packed.of(value), tmp_path / "value")
-    found = read(tmp_path / "value").value()
-    (tmp_path / "value").unlink()
-    for name, right in value.items():
-        np.testing.assert_array_equal(found[name], right)
-    assert found["f"].flags.f_contiguous
-    assert found["a"].ctypes.data % 64 == 0
-    found["a"] += 1
-
-
-def test_large_arrays_may_be_the_pages_of_a_file(tmp_path, rng):
-    value = [rng.normal(size=LARGE // 8), rng.normal(size=LARGE // 8 - 1), np.zeros(0)]
-    write(Packed.of(value), tmp_path / "value")
-    for mapped in (False, True):
-        packed = read(tmp_path / "value", mapped=mapped)
-        maps = [isinstance(memoryview(one).obj, mmap.mmap) for one in packed.buffers]
-        assert maps == [mapped, False, False]
-        found = packed.value()
-        for one, right in zip(found, value, strict=True):
-            np.testing.assert_array_equal(one, right)
-        assert found[0].ctypes.data % 64 == found[1].ctypes.data % 64 == 0
-        found[0][:] = found[1][0] = 7
-    os.truncate(tmp_path / "value", LARGE)
-    with pytest.raises(EOFError, match="has lost its end"):
-        read(tmp_path / "value")
-
-
-FEW_DESCRIPTORS = """
-import resource, sys
-import numpy as np
-import engine_tasks as tasks
-from mercer_cluster.engines import ProcessEngine
-from mercer_cluster.engines.files import LARGE
-
-resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-with ProcessEngine(1, folder=sys.argv[1]) as engine:
-    small, large = engine.put(np.arange(200.0)), engine.put(np.ones(LARGE // 8))
-    assert engine.get(engine.submit(tasks.sums, *[small] * 2000)) == [19900.0] * 2000
-    if sys.version_info < (3, 13):  # a map has a descriptor: beyond half of them arrays are read
-        assert engine.get(engine.submit(tasks.sums, *[large] * 70)) == [LARGE / 8] * 70
-    kept = [engine.get(small) for _ in range(300)]
-    kept += [engine.get(large) for _ in range(5)]
-with open("/proc/self/maps") as maps:
-    assert sys.argv[1] not in maps.read()
-assert all(one.flags.writeable and one.sum() for one in kept)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="it reads Linux's list of a process's maps")
-def test_values_need_no_file_descriptors(tmp_path):
-    found = os.pathsep.join(sys.path)
-    done = subprocess.run(
-        [sys.executable, "-c", FEW_DESCRIPTORS, tmp_path],
-        env={**os.environ, "PYTHONPATH": found},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Too many open files" not in done.stderr
-
-
-def test_files_go_when_their_values_are_released(tmp_path):
-    with ProcessEngine(1, folder=tmp_path) as one:
-        (folder,) = tmp_path.iterdir()
-        value = one.put(np.zeros(10))
-        handles = one.submit(divmod, 7, 2, n_parts=2)
-        failed = one.submit(tasks.failing, "word")
-        unused = one.submit(tasks.slept, 0.1, 1)
-        one.release(unused)
-        total = one.submit(tasks.nothing, value, *handles)
-        one.release([value, *handles])
-        assert one.get(total) == 3
-        list(one.completed([failed]))
-        last = one.submit(tasks.nothing)  # after what nobody wants
-        assert one.get(last) == 0
-        one.release(last)
-        assert len(list(folder.iterdir())) == 1
-        one.release([total, failed])
-        assert not list(folder.iterdir())
-        one.put(np.zeros(10))
-    assert not list(tmp_path.iterdir())
-    with pytest.raises(RuntimeError, match="The engine is closed"):
-        one.put(1)
-    with pytest.raises(RuntimeError, match="Submit and get inside of its `with` block"):
-        one.submit(tasks.nothing)
-    one.close()
-
-
-SCRIPT = """
-import os, signal, sys, time
-from mercer_cluster.engines import ProcessEngine
-
-def pid(seconds):
-    time.sleep(seconds)
-    return os.getpid()
-
-# What started this may run in the background, where Ctrl-C is ignored.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-engine = ProcessEngine(1, folder=sys.argv[1])
-handles = [engine.submit(pid, 0.0)]
-print(*{engine.get(handle) for handle in handles}, flush=True)
-handles = [engine.submit(pid, 60) for _ in range(3)]
-time.sleep(0.2)
-END
-"""
-ENDS = {
-    "end": "",
-    "error": "raise ValueError('an error of the script')",
-    "interrupt": "with engine: os.kill(os.getpid(), 2); engine.get(handles[0])",
-    "interrupted, no with": "os.kill(os.getpid(), 2); engine.get(handles[0])",
-    "killed": "os.kill(os.getpid(), 9)",
-    "forgotten": "del engine, handles; time.sleep(60)",
-}
-
-
-def runs(pid):
-    """Whether there is such a process; one that only waits to be counted by its parent is none."""
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-
-
-@pytest.mark.parametrize("end", ENDS)
-def test_no_process_and_no_file_is_left(tmp_path, end):
-    # No `if __name__ == "__main__":` either.
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT.replace("END", ENDS[end]))
-    files = tmp_path / "files"
-    files.mkdir()
-    with subprocess.Popen(
-        [sys.executable, script, files], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        pids = [int(word) for word in process.stdout.readline().split()]
-        assert pids, process.communicate()
-        if end != "forgotten":
-            process.wait(timeout=20)
-        patience = time.monotonic() + 10
-        while time.monotonic() < patience and (any(map(runs, pids)) or list(files.iterdir())):
-            time.sleep(0.02)
-        assert not list(filter(runs, pids))
-        assert not list(files.iterdir())
-        process.kill()
-        assert ("ValueError: an error" in process.stderr.read()) == (end == "error")
-
-
-def test_workers_that_cannot_start_are_told(monkeypatch):
-    with ProcessEngine(1, retries=1) as one:
-        monkeypatch.setattr(sys, "executable", str(Path(sys.executable).with_name("none")))
-        with pytest.raises(WorkerError, match=r"'nothing' has no result.*could not be started"):
-            one.get(one.submit(tasks.nothing))
-
-
-def test_what_others_write_among_the_answers_is_told():
-    errors = {b"hello\n": "UnpicklingError", b"Ione\n.": "ValueError", b"N.": "it says None"}
-    with ProcessEngine(2, retries=0) as one:
-        handles = [one.submit(tasks.writing_on_answers, text, name="writer") for text in errors]
-        for handle, error in zip(handles, errors.values(), strict=True):
-            with pytest.raises(WorkerError, match=f"'writer' .* 1 times .*{error}.* standard out"):
-                one.get(handle)
-        assert one.get(one.submit(tasks.nothing, 1)) == 1
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGRTMIN"), reason="there are no real-time signals")
-def test_signals_without_a_name_and_files_that_others_remove_are_no_harm(tmp_path):
-    with ProcessEngine(1, retries=0, folder=tmp_path) as one:
-        number = signal.SIGRTMIN + 5
-        with pytest.raises(WorkerError, match=f"was ended by signal {number}"):
-            one.get(one.submit(tasks.ended_by, number))
-        assert one.get(one.submit(tasks.removing_files_of_tasks, tmp_path)) is None
-        assert one.get(one.submit(tasks.nothing, 1)) == 1
-        shutil.rmtree(*tmp_path.iterdir())

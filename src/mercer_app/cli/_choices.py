@@ -93,7 +93,6 @@ class Normalize(StrEnum):
 class EngineName(StrEnum):
     """Choices of ``--engine``."""
 
-    processes = "processes"
     ray = "ray"
     dask = "dask"
     here = "here"

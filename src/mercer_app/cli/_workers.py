@@ -104,7 +104,7 @@ def workers_of(options: EngineOptions) -> Workers | None:
                     f"`--{name} {value}` is about the workers of an engine, but none is chosen.",
                     parameter=name,
                     value=value,
-                    mend="Add --engine processes, ray or dask, or leave it out.",
+                    mend="Add --engine ray or dask, or leave it out.",
                 )
         return None
     if options.workers is not None:

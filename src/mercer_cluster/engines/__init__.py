@@ -10,7 +10,6 @@ from mercer.validation import check_choice, check_integer
 from mercer_cluster.engines.dask import DaskEngine
 from mercer_cluster.engines.engine import Engine, Handle
 from mercer_cluster.engines.here import HereEngine
-from mercer_cluster.engines.processes import ProcessEngine
 from mercer_cluster.engines.ray import RayEngine
 
 __all__ = [
@@ -18,13 +17,12 @@ __all__ = [
     "Engine",
     "Handle",
     "HereEngine",
-    "ProcessEngine",
     "RayEngine",
     "engine_of",
     "open_engine",
 ]
 
-_NAMES = ("here", "processes", "ray", "dask")
+_NAMES = ("here", "ray", "dask")
 _NONE = InPython("must be None", ("must be left out",))
 
 
@@ -35,10 +33,9 @@ def engine_of(
 
     Parameters
     ----------
-    engine : {"here", "processes", "ray", "dask"} or Engine
-        "here" runs tasks in this process, one after the other; "processes" in processes of this
-        machine, without another package; "ray" and "dask" on a cluster. An engine is returned as
-        it is.
+    engine : {"here", "ray", "dask"} or Engine
+        "here" runs tasks in this process, one after the other, without another package; "ray" and
+        "dask" on a cluster. An engine is returned as it is.
     n_workers : int, default=None
         Tasks that run at once, where mercer starts the workers; by default as many as this process
         has cores.
@@ -79,7 +76,7 @@ def engine_of(
     check_choice("engine", engine, _NAMES)
     if n_workers is not None:
         check_integer("n_workers", n_workers, low=1)
-    if address is not None and engine in ("here", "processes"):
+    if address is not None and engine == "here":
         raise ParameterError(
             Advice("`address` ", _NONE, " for ", Setting("engine", engine), f", got {address!r}."),
             parameter="address",
@@ -93,8 +90,6 @@ def engine_of(
                 ".",
             ),
         )
-    if engine == "processes":
-        return ProcessEngine(n_workers)
     if engine == "ray":
         return RayEngine(n_workers, address=address)
     if engine == "dask":
@@ -111,7 +106,7 @@ def engine_of(
             parameter="n_workers",
             value=n_workers,
             why="It runs tasks in this process, one after the other.",
-            mend=Advice("Use ", Setting("engine", "processes"), "."),
+            mend=Advice("Use ", Setting("engine", "ray"), " or ", Setting("engine", "dask"), "."),
         )
     return HereEngine()
 

@@ -21,7 +21,6 @@ from mercer_cluster.engines.engine import (
     Packed,
     check_parts,
     cores,
-    depth_of,
     environment_changes,
     listed,
     name_of,
@@ -129,8 +128,7 @@ class DaskEngine(Engine):
                 raise RuntimeError(
                     "The workers of Dask could not be started. A worker runs the script again that "
                     "starts it, and must not start workers itself: put what the script does under "
-                    '`if __name__ == "__main__":`, or use engine="processes", which needs no such '
-                    "line. Other causes are above."
+                    '`if __name__ == "__main__":`. Other causes are above.'
                 ) from error
 
     def put(self, value: Any) -> Handle:  # noqa: D102
@@ -151,7 +149,7 @@ class DaskEngine(Engine):
         self, work: Callable[..., Any], *arguments: Any, n_parts: int = 1, name: str = ""
     ) -> Any:
         check_parts(n_parts)
-        name, depth = name_of(work, name), depth_of(arguments)
+        name, depth = name_of(work, name), _depth_of(arguments)
         places = (a.place if isinstance(a, Handle) else Packed.of(a) for a in arguments)
         group = f"{name_of(work, '')}-{depth}-{self._token}"
         outcome = self._submit(group, name, depth, run, work, n_parts, name, *places)
@@ -214,6 +212,11 @@ class DaskEngine(Engine):
         self._close()
 
 
+def _depth_of(arguments: Iterable[Any]) -> int:
+    """Return the depth of a task of these arguments."""
+    return 1 + max((a.depth for a in arguments if isinstance(a, Handle)), default=0)
+
+
 def _imported() -> Any:
     try:
         import distributed
@@ -223,7 +226,7 @@ def _imported() -> Any:
                 Setting("engine", "dask"),
                 " needs the package distributed, which is not installed. Install it by "
                 '`pip install "mercer[dask]"`, or use ',
-                Setting("engine", "processes"),
+                Setting("engine", "here"),
                 ", which needs none.",
             )
         ) from error

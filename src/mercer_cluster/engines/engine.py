@@ -90,8 +90,6 @@ class Packed:
         The pickled value without its arrays.
     buffers : sequence of buffer
         The arrays.
-    private : bool, default=False
-        Whether the arrays belong to whoever unpacks them, so that they need not be copied.
 
     Examples
     --------
@@ -103,10 +101,10 @@ class Packed:
     'text'
     """
 
-    __slots__ = ("buffers", "data", "private")
+    __slots__ = ("buffers", "data")
 
-    def __init__(self, data: bytes, buffers: Sequence[Any], *, private: bool = False) -> None:
-        self.data, self.buffers, self.private = data, tuple(buffers), private
+    def __init__(self, data: bytes, buffers: Sequence[Any]) -> None:
+        self.data, self.buffers = data, tuple(buffers)
 
     @classmethod
     def of(cls, value: Any) -> Packed:
@@ -126,8 +124,7 @@ class Packed:
 
     def value(self) -> Any:
         """Unpack a copy of the value."""
-        buffers = self.buffers if self.private else self.copied().buffers
-        return pickle.loads(self.data, buffers=buffers)
+        return pickle.loads(self.data, buffers=self.copied().buffers)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         # Engines that can send arrays without copying them are told which they are. What goes
@@ -227,11 +224,6 @@ def unpack(outcome: Any) -> Any:
 def name_of(work: Callable[..., Any], name: str) -> str:
     """Return the name of a task, by default that of its function."""
     return name or getattr(work, "__name__", type(work).__name__)
-
-
-def depth_of(arguments: Iterable[Any]) -> int:
-    """Return the depth of a task of these arguments."""
-    return 1 + max((a.depth for a in arguments if isinstance(a, Handle)), default=0)
 
 
 def python_path() -> str:

@@ -11,7 +11,6 @@ from mercer_cluster.engines.engine import (
     Handle,
     Packed,
     check_parts,
-    depth_of,
     listed,
     name_of,
     run,
@@ -45,13 +44,13 @@ class HereEngine(Engine):
         self, work: Callable[..., Any], *arguments: Any, n_parts: int = 1, name: str = ""
     ) -> Any:
         check_parts(n_parts)
-        name, depth = name_of(work, name), depth_of(arguments)
+        name = name_of(work, name)
         # Plain arguments are packed, as they are for other engines.
         places = (a.place if isinstance(a, Handle) else Packed.of(a) for a in arguments)
         outcome = run(work, n_parts, name, *places)
         if isinstance(outcome, list):
-            return [Handle(_own(one), name, depth) for one in outcome]
-        return Handle(_own(outcome), name, depth)
+            return [Handle(_own(one), name) for one in outcome]
+        return Handle(_own(outcome), name)
 
     def completed(self, handles: Iterable[Handle]) -> Iterator[Handle]:  # noqa: D102
         yield from handles

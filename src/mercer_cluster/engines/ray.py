@@ -20,7 +20,6 @@ from mercer_cluster.engines.engine import (
     Packed,
     check_parts,
     cores,
-    depth_of,
     environment_changes,
     listed,
     name_of,
@@ -129,13 +128,13 @@ class RayEngine(Engine):
         self, work: Callable[..., Any], *arguments: Any, n_parts: int = 1, name: str = ""
     ) -> Any:
         check_parts(n_parts)
-        name, depth = name_of(work, name), depth_of(arguments)
+        name = name_of(work, name)
         places = (a.place if isinstance(a, Handle) else Packed.of(a) for a in arguments)
         task = self._run.options(num_returns=n_parts, name=name, **self._options)
         references = task.remote(work, n_parts, name, *places)
         if n_parts > 1:
-            return [Handle(reference, name, depth) for reference in references]
-        return Handle(references, name, depth)
+            return [Handle(reference, name) for reference in references]
+        return Handle(references, name)
 
     def completed(self, handles: Iterable[Handle]) -> Iterator[Handle]:  # noqa: D102
         left = {handle.place: handle for handle in handles}
@@ -203,7 +202,7 @@ def _imported() -> Any:
                 Setting("engine", "ray"),
                 " needs the package ray, which is not installed. Install it by "
                 '`pip install "mercer[ray]"`, or use ',
-                Setting("engine", "processes"),
+                Setting("engine", "here"),
                 ", which needs none.",
             )
         ) from error

@@ -15,11 +15,16 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d
 
 from mercer.component import own_copy
-from mercer.estimators.explaining import Explaining
 from mercer.estimators.fitting import Data, Given
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.loss_estimator import LossEstimator
-from mercer.estimators.one_row import OneRow
+from mercer.estimators.one_row import (
+    learn_as_batch,
+    learn_row,
+    remember_names,
+    score_one,
+    vector_to_learn,
+)
 from mercer.estimators.targets import (
     Classes,
     check_class_weight,
@@ -66,7 +71,7 @@ class _Codes(NamedTuple):
 
 
 @storable
-class KernelClassifier(Explaining, OneRow, ClassifierMixin, LossEstimator):
+class KernelClassifier(ClassifierMixin, LossEstimator):
     r"""Kernel classifier trained on a stream in bounded memory.
 
     Minimises :math:`E\,l(f(x), y) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel by
@@ -434,14 +439,14 @@ class KernelClassifier(Explaining, OneRow, ClassifierMixin, LossEstimator):
             or not self._is_tuned()
         ):
             return self._learn_slowly(x, y, sample_weight)
-        self._learn_row(self._vector_to_learn(x), entry[0], sample_weight)
+        learn_row(self, vector_to_learn(self, x), entry[0], sample_weight)
         known.counts[entry[1]] += 1.0
-        self._remember_names(x)
+        remember_names(self, x)
         return self
 
     def _learn_slowly(self, x: Any, y: Any, sample_weight: float) -> Self:
         """Learn a row by ``partial_fit``, then prepare for the next ones."""
-        self._learn_as_batch(x, np.asarray([y]), sample_weight)
+        learn_as_batch(self, x, np.asarray([y]), sample_weight)
         loss, labels = self.targets_.loss, self.targets_.labels
         targets = loss.encode(np.arange(labels.size), labels.size)
         by_label = {label: (targets[i], i) for i, label in enumerate(labels.tolist())}
@@ -463,7 +468,7 @@ class KernelClassifier(Explaining, OneRow, ClassifierMixin, LossEstimator):
         """
         if not hasattr(self, "learner_"):
             return None
-        scores = self._score_one(x)
+        scores = score_one(self, x)
         if self.classes_.size == 1:
             return self.classes_[0]
         best = int(scores[0] > 0.0) if scores.size == 1 else int(scores.argmax())
@@ -485,7 +490,7 @@ class KernelClassifier(Explaining, OneRow, ClassifierMixin, LossEstimator):
         """
         if not hasattr(self, "learner_"):
             return {}
-        scores = self._score_one(x)[np.newaxis]
+        scores = score_one(self, x)[np.newaxis]
         found = self.targets_.probabilities(scores)[0]
         return dict(zip(self.classes_.tolist(), found.tolist(), strict=True))
 

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.answers.intervals import Evidence
 from mercer.default import DefaultLearner
 from mercer.estimators.columns import with_later_inputs
-from mercer.estimators.fitted import HeldOutRows
 from mercer.estimators.inputs import check_weights
+from mercer.estimators.kept_rows import HeldOutRows
 from mercer.streams import StreamLearner
 
 Array = NDArray[np.float64]

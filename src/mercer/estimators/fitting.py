@@ -5,26 +5,26 @@ Rows are checked and their targets met; the first rows fill in the numbers of th
 how rows are checked (``_checked``), what is known of their targets
 (:mod:`mercer.estimators.targets`), and a few choices that parameters leave open. Public ``fit`` and
 ``partial_fit`` are in the classes (of a loss: :mod:`mercer.estimators.loss_estimator`),
-:func:`mercer.estimators.start.make_learner` chooses the learner, and predictions are in
-:mod:`mercer.estimators.fitted`.
+:func:`mercer.estimators.start.make_learner` chooses the learner.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.columns.null_values import NullValues
 from mercer.component import own_copy
 from mercer.default import DefaultLearner
 from mercer.estimators.columns import StreamColumns
-from mercer.estimators.fitted import FittedFunction, HeldOutRows
+from mercer.estimators.files import Stored, of_state, state_of
 from mercer.estimators.inputs import (
     HeldBy,
     check_not_tiny,
@@ -32,13 +32,14 @@ from mercer.estimators.inputs import (
     sample_of,
     warn_if_one_column_decides,
 )
-from mercer.estimators.kept_rows import KeptRows, keep_learned
+from mercer.estimators.kept_rows import HeldOutRows, KeptRows, keep_learned
 from mercer.estimators.progress import Progress, Reporter
 from mercer.estimators.scaling import (
     FEWEST_ROWS,
     MANY_ROWS,
     RACE,
     MappedRows,
+    image_of,
     input_map,
     standardized,
 )
@@ -51,27 +52,39 @@ from mercer.estimators.start import (
     set_ridge,
     solves,
 )
-from mercer.estimators.stored import StoredEstimator
+from mercer.estimators.table_inputs import TableInputs
 from mercer.estimators.targets import Targets
 from mercer.estimators.undo import all_or_nothing, as_before
 from mercer.exceptions import Advice, InPython, ParameterError, Setting
 from mercer.expansions import Auto, Dictionary, Expansion, RandomFeatures, Stream, as_expansion
-from mercer.functions import SumOfComponents
-from mercer.kernels import Gaussian, Kernel, as_kernel
+from mercer.functions import (
+    BilinearFeatures,
+    DictionaryFunction,
+    FeatureExpansion,
+    SumOfComponents,
+)
+from mercer.history import History
+from mercer.kernels import Gaussian, Kernel, Mapped, as_kernel
 from mercer.learning import AutomaticStep, Learner, NewOutputs, warn_if_off_centre
 from mercer.learning.regression_targets import begins_with_regression
+from mercer.maps import Affine
 from mercer.schedules import Relative, as_schedule
 from mercer.selection import RaceSettings
 from mercer.streams import StreamFunction
+from mercer.streams.function import NO_SINGLE
 from mercer.sums import Rows
 from mercer.threads import check_jobs, jobs
 from mercer.validation import check_choice, check_integer, check_real
+
+if TYPE_CHECKING:
+    from mercer.answers.explain import Explained
 
 Array = NDArray[np.float64]
 Callback = Callable[[Progress], object] | None
 Order = Callable[[np.random.RandomState, bool], NDArray[np.int64]]
 
 _RIDGE = 1e-6
+_BLOCK = 2**15  # rows that are mapped at a time
 # Objects to write instead of names, whose parameters can be set.
 _OBJECTS = {
     "expansion": "expansion=Auto(), or =KOMP(), ... of mercer.expansions",
@@ -154,9 +167,11 @@ class Data(NamedTuple):
     groups: Any = None
 
 
-class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
+class KernelEstimator(TableInputs, Stored, BaseEstimator):
     """Base of the estimators that learn one function, by steps or by sums; not for direct use."""
 
+    learner_: Learner
+    targets_: Targets
     kernel: Any
     expansion: Any
     step_size: Any
@@ -169,6 +184,8 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
     random_state: Any
     verbose: Any
 
+    #: Record of what is known of the targets.
+    _targets_type: ClassVar[type[Targets]]
     #: What `step_size` may be besides a number or a schedule.
     _step_names: ClassVar[tuple[str, ...]] = ("auto",)
     #: What ``expansion="random_features"`` stands for.
@@ -179,6 +196,11 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
     _n_samples: ClassVar[int] = 1
     #: How a map of the inputs is chosen.
     _race_settings: ClassVar[RaceSettings] = RACE
+    _kernel: Kernel
+    #: Map of the inputs, behind which the function is; None if it is one of the inputs themselves.
+    _map: Affine | None = None
+    #: What is added to each value; None for nothing.
+    _level: Array | None = None
     #: Parameters that the learner's settings were made of; None if they may be others by now.
     _tuned: tuple[Any, Any, Any] | None = None
     #: Names of the features of dicts, in the order of the columns; None before there was one.
@@ -668,6 +690,162 @@ class KernelEstimator(FittedFunction, StoredEstimator, BaseEstimator):
                 )
         super().set_params(**params)
         return self
+
+    # -- what was learned -----------------------------------------------------------------------
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel with its numbers resolved; of the only part, if the model has parts."""
+        function = self._fitted().current_function()
+        raced = isinstance(function, SumOfComponents | DictionaryFunction | StreamFunction)
+        kernel: Kernel = function.kernel if raced else self._kernel
+        return kernel if self._map is None else Mapped(kernel, self._map)
+
+    @property
+    def dictionary_(self) -> NDArray[np.floating]:
+        """Dictionary points, one a row."""
+        function = self._fitted().current_function()
+        if isinstance(function, FeatureExpansion | BilinearFeatures):
+            raise AttributeError(
+                "A model of random features has no dictionary. Its features are "
+                "`random_features(X)`, with which f(X) = random_features(X) @ coefficients_ "
+                "(+ intercept_ of a regressor)."
+            )
+        dictionary: NDArray[np.floating] = function.dictionary
+        return dictionary if self._map is None else self._map.preimage(dictionary)
+
+    def random_features(self, X: Any) -> NDArray[np.floating]:
+        """Features of a model with ``expansion=RandomFeatures(...)``.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        Z : ndarray of shape (n_samples, model_order_)
+            f(X) = Z @ ``coefficients_``, plus ``intercept_`` where there is one.
+
+        Raises
+        ------
+        AttributeError
+            If the model has a dictionary instead.
+        """
+        check_is_fitted(self, "learner_")
+        function = self.learner_.current_function()
+        if isinstance(function, StreamFunction):
+            raise AttributeError(NO_SINGLE)
+        if not isinstance(function, FeatureExpansion | BilinearFeatures):
+            raise AttributeError(
+                f"A model with expansion={function.expansion!r} has a dictionary: f(X) = "
+                "kernel_(X, dictionary_) @ coefficients_ (+ intercept_)."
+            )
+        X = self._rows_to_predict(X)
+        with jobs(self.n_jobs):
+            return function.random_features(self._image(X))
+
+    @property
+    def coefficients_(self) -> Array:
+        """Coefficients of f(x) = Σ_i ``coefficients_[i]`` k(d_i, x), one row for each point.
+
+        To the sum classifiers and regressors add their ``intercept_``.
+        """
+        coefficients: Array = self._fitted().current_function().coefficients
+        return coefficients[:, : self.targets_.n_scores]
+
+    @property
+    def model_order_(self) -> int:
+        """Number of dictionary points, or of random features."""
+        return int(self._fitted().current_function().size)
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Rows learned so far, counting every pass."""
+        return self._fitted().n_samples // self.targets_.rows_per_sample
+
+    @property
+    def history_(self) -> History:
+        """Progressive loss, model order and compression error over the stream."""
+        return self._fitted().history
+
+    def _fitted(self) -> Learner:
+        if not hasattr(self, "learner_"):
+            raise AttributeError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
+        return self.learner_
+
+    def _has_gaps(self) -> bool:
+        """Whether rows may say nothing of a feature, as in the default of streams."""
+        return isinstance(self.learner_.function, StreamFunction)
+
+    def _scores(self, X: Any) -> Array:
+        """Check inputs; return the values of f there, shape (n, n_scores)."""
+        check_is_fitted(self, "learner_")
+        X = self._rows_to_predict(X)
+        with jobs(self.n_jobs):
+            # Without copies of the outputs, which only objectives need.
+            return self._evaluate(X)[:, : self.targets_.n_scores]
+
+    def _rows_to_predict(self, X: Any) -> Any:
+        """Check rows as those that were learned."""
+        return self._checked_rows(X, first=False, gaps=self._has_gaps(), learns=False)
+
+    def _evaluate(self, X: Any) -> Array:
+        """Values at checked inputs, one column for each output of the function."""
+        values = self._before_level(X)
+        return values if self._level is None else values + self._level
+
+    def _before_level(self, X: Any) -> Array:
+        """Values of the function at checked inputs."""
+        if X.shape[0] <= _BLOCK or (self._map is None and X.dtype == np.float64):
+            # In double precision, in which images of rows do not depend on the rows beside.
+            return self.learner_.evaluate(self._image(X.astype(np.float64, copy=False)))
+        starts = range(0, X.shape[0], _BLOCK)  # so that few images, and copies, are in memory
+        return np.vstack([self._before_level(X[start : start + _BLOCK]) for start in starts])
+
+    def _image(self, X: Any) -> Any:
+        """Rows as the function takes them."""
+        return X if self._map is None else image_of(self._map, X)
+
+    def _explained(self) -> Explained:
+        """Tell what explanations need, where there are such."""
+        from mercer.estimators.explained import of_function
+
+        return of_function(self)
+
+    # -- files ----------------------------------------------------------------------------------
+
+    def to_state(self) -> dict[str, Any]:
+        """Everything that prediction and further learning need, as plain data.
+
+        Returns
+        -------
+        state : dict
+            Nested; holds arrays, numbers, text, lists and None.
+
+        Raises
+        ------
+        ValueError
+            If the estimator is not fitted, or a part cannot be stored without code.
+        """
+        return state_of(self)
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Rebuild an estimator; it predicts and goes on learning as if nothing had happened.
+
+        Parameters
+        ----------
+        state : dict
+            From :meth:`to_state`.
+
+        Raises
+        ------
+        ValueError
+            If the parts do not fit together.
+        """
+        model: Self = of_state(cls, state)
+        return model
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.component import from_config, own_copy, to_config
 from mercer.estimators.explaining import Explaining
+from mercer.estimators.files import Stored, common_state, of_common_state
 from mercer.estimators.inputs import check_weights, resolve_kernel, sample_of, warn_user
 from mercer.estimators.kept_rows import KeptRows, kept_from_state, kept_of, kept_to_state
-from mercer.estimators.stored import Stored
 from mercer.estimators.table_inputs import numeric_rows
 from mercer.estimators.targets import Outputs
 from mercer.estimators.undo import all_or_nothing
@@ -654,7 +654,7 @@ class GaussianProcessRegressor(Explaining, Stored, RegressorMixin, BaseEstimator
             blocks: Any = posterior.blocks
             seed, design = blocks.seed, blocks.options.design
         return {
-            **self._common_state(),
+            **common_state(self),
             "n_targets": self._n_targets,
             "flat": self._flat,
             "seed": seed,
@@ -678,7 +678,7 @@ class GaussianProcessRegressor(Explaining, Stored, RegressorMixin, BaseEstimator
         ValueError
             If the parts do not fit together.
         """
-        model, kernel = cls._from_common_state(state)
+        model, kernel = of_common_state(cls, state)
         model.kernel_ = kernel
         model._n_targets = check_integer("n_targets", state["n_targets"], low=1)
         model._flat = bool(state["flat"])

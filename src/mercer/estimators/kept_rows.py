@@ -258,3 +258,31 @@ def kept_until_now(model: Any, n_inputs: int) -> KeptRows | None:
         kept = kept._replace(n_seen=kept.n_seen + model._passed)
     model._kept, model._passed = kept, 0
     return kept._replace(rows=with_later_inputs(kept.rows, n_inputs, model._columns))
+
+
+# -- rows that were not learned --------------------------------------------------------------------
+
+
+class HeldOutRows(NamedTuple):
+    """Rows that were kept back from a fit, with what it said of them.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_rows, n_inputs)
+        Inputs; of a table those that its columns became.
+    y : ndarray of shape (n_rows,) or (n_rows, n_targets)
+        Labels, or quantities.
+    scores : ndarray of shape (n_rows, n_outputs)
+        Values of the function.
+    weights : ndarray of shape (n_rows,)
+        Weights of the rows.
+    groups : ndarray of shape (n_rows,) of int64 or None, default=None
+        Groups of the rows, each of which the fit that scored it did not have; None where each row
+        is one.
+    """
+
+    X: NDArray[np.floating]
+    y: NDArray[Any]
+    scores: Array
+    weights: Array
+    groups: NDArray[np.int64] | None = None

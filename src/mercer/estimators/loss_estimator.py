@@ -12,18 +12,22 @@ from mercer.columns.views import is_frame
 from mercer.default import DefaultLearner
 from mercer.default.means import has_mean, level_of
 from mercer.estimators.columns import check_named
-from mercer.estimators.fitted import FittedLoss
+from mercer.estimators.explaining import Explaining
 from mercer.estimators.fitting import Callback, Data, Given, KernelEstimator
 from mercer.estimators.inputs import HeldBy, say_if_alike, taken_out, values_by_column
+from mercer.estimators.kept_rows import HeldOutRows
 from mercer.estimators.start import automatic_expansion
 from mercer.estimators.table_inputs import column_names
 from mercer.estimators.targets import LossTargets
 from mercer.expansions import Auto, Expansion, Stream
+from mercer.functions import FittedPart, SumOfComponents
 from mercer.learning.regression_targets import begins_with_regression
-from mercer.losses import Logistic, Softmax, Squared, as_loss
-from mercer.objectives import Pointwise
-from mercer.risks import Tracker, as_risk
-from mercer.sums import codes_of_targets
+from mercer.losses import Logistic, Loss, Softmax, Squared, as_loss
+from mercer.objectives import Compositional, Pointwise
+from mercer.risks import Risk, Tracker, as_risk
+from mercer.streams import StreamFunction
+from mercer.streams.function import NO_SINGLE
+from mercer.sums import Correction, codes_of_targets
 from mercer.threads import jobs
 from mercer.validation import check_integer
 
@@ -36,7 +40,7 @@ _FEW_ROWS = 256
 _OF_STREAMS = (Squared, Logistic, Softmax)
 
 
-class LossEstimator(FittedLoss, KernelEstimator):
+class LossEstimator(Explaining, KernelEstimator):
     """Base of estimators with a loss and, possibly, a risk of it; not for direct use.
 
     Pairs of independent rows reach the objective as neighbours in a batch; this class puts them
@@ -295,3 +299,177 @@ class LossEstimator(FittedLoss, KernelEstimator):
             loss = as_loss(self.loss, self._task)
             adds_up = begins_with_regression(Pointwise(loss), loss.n_scores(1))
         return automatic_expansion("sums" if adds_up else "newton", self._chosen_ridge())
+
+    # -- what was learned -----------------------------------------------------------------------
+
+    @property
+    def loss_(self) -> Loss:
+        """The loss in use."""
+        self._fitted()
+        return self.targets_.loss
+
+    @property
+    def risk_(self) -> Risk | None:
+        """The risk in use."""
+        self._fitted()
+        return self.targets_.risk
+
+    @property
+    def race_(self) -> list[dict[str, Any]]:
+        """What the race of the default expansion tried: one dict for each pilot.
+
+        ``form`` ("global" or "cells"), ``metric`` (how inputs are scaled), ``n_inputs`` (behind the
+        map), ``length`` (scale of the kernel), ``error`` (mean squared error on rows not fitted)
+        and its ``standard_error``.
+
+        Raises
+        ------
+        AttributeError
+            If there was no race.
+        """
+        function = self._fitted().current_function()
+        if isinstance(function, StreamFunction):
+            raise AttributeError(f"There was no race. {NO_SINGLE}")
+        result = getattr(function, "race_result", None)
+        if result is None:
+            raise AttributeError(
+                "There was no race: `kernel`, `expansion` or `step_size` were given, or a risk or "
+                "a loss that the default expansion does not minimise; or no row was learned yet."
+            )
+        return [dict(entry) for entry in result.table]
+
+    @property
+    def block_length_(self) -> int:
+        """Rows that a model of the default expansion held out together to judge what to choose.
+
+        1 if each was judged by itself; more where rows depend on their neighbours, as in a series
+        (``block_length`` of :class:`mercer.expansions.Auto`).
+
+        Raises
+        ------
+        AttributeError
+            If the model has another expansion.
+        """
+        return self._components().block
+
+    @property
+    def parts_(self) -> list[FittedPart]:
+        """Parts of a model of the default expansion: f is the sum of what they say.
+
+        Each has ``weight``, ``map``, ``kernel``, ``dictionary`` and ``coefficients``, and is
+        ``weight * kernel(map(X), dictionary) @ coefficients``
+        (:class:`mercer.functions.FittedPart`). Scores of classes are f + b f³ with b =
+        ``bend_``; of other losses of numbers than the squared one, and under a risk, they are
+        what ``correction_`` makes of f.
+
+        Raises
+        ------
+        AttributeError
+            If the model has another expansion.
+        """
+        return [FittedPart.of(weight, part) for weight, part in self._components().used]
+
+    @property
+    def bend_(self) -> float:
+        """The number b >= 0 of a model of the default expansion, whose scores are f + b f³.
+
+        It calibrates probabilities, see :func:`mercer.selection.calibrate`; 0 of regressions and
+        after Newton steps.
+
+        Raises
+        ------
+        AttributeError
+            If the model has another expansion.
+        """
+        return self._components().bend
+
+    @property
+    def level_(self) -> NDArray[np.float64] | None:
+        """What is added to each score in the end, (n_outputs,).
+
+        With it the mean of what is predicted for the rows learned is the mean of their targets,
+        and the mean chance of a class within 1.25 % of its share. None where nothing is added: of
+        losses whose predictions are no means, under a risk, and of classes and numbers with a
+        kernel that was given.
+        """
+        function = self._fitted().current_function()
+        return function.level if isinstance(function, SumOfComponents) else self._level
+
+    @property
+    def intercept_(self) -> Array:
+        """Constant term of each score: its ``level_``, and where ``kernel="auto"`` centred, more.
+
+        Regressors with a kernel that they choose centre their target, where they make steps.
+        """
+        level = self.level_
+        centre = self.targets_.intercept
+        return centre if level is None else centre + level
+
+    @property
+    def correction_(self) -> Correction | None:
+        """What a model of the default expansion adds to its parts, whose sum is the mean.
+
+        ``correction_(X, f)`` takes values f of the parts at rows X to scores that minimise a loss
+        of numbers other than the squared one, or a risk; None where there is nothing to add.
+
+        Raises
+        ------
+        AttributeError
+            If the model has another expansion.
+        """
+        return self._components().correction
+
+    def _components(self) -> SumOfComponents:
+        """Return the function if it is a sum of parts, else raise AttributeError."""
+        function = self._fitted().current_function()
+        if isinstance(function, StreamFunction):
+            raise AttributeError(NO_SINGLE)
+        if not isinstance(function, SumOfComponents):
+            raise AttributeError(
+                f"A model with expansion={function.expansion!r} has a single part: see "
+                "`kernel_`, `dictionary_` and `coefficients_`."
+            )
+        return function
+
+    @property
+    def held_out_(self) -> HeldOutRows | None:
+        """Rows that a model of the default expansion kept back, with their scores.
+
+        The fit that scored them did not have them, so they tell what errors new rows will have; by
+        some of them the weights of the parts were chosen. What the model predicts with has learned
+        them afterwards. They are in its file. None of other expansions.
+        """
+        learner = self._fitted()
+        found = learner.held_out() if isinstance(learner, DefaultLearner) else None
+        if found is None:
+            return None
+        y = self.targets_.decode(found.targets)
+        return HeldOutRows(found.X, y, found.scores, found.weights, found.groups)
+
+    @property
+    def value_at_risk_(self) -> float:
+        """Quantile of the loss that a CVaR has settled on, in units of the loss.
+
+        An average over the steps, of the losses of rows before they were learned; on given rows
+        use ``mercer.display.row_losses`` and ``tail_of``.
+
+        Raises
+        ------
+        AttributeError
+            If the risk has none.
+        """
+        learner = self._fitted()
+        function = learner.current_function()  # with the rows in it that wait for a step
+        objective = learner.objective
+        if isinstance(objective, Compositional):
+            scalars = objective.scalars
+            if isinstance(function, SumOfComponents) and function.correction is not None:
+                scalars = function.correction.scalars
+            names = objective.risk.scalar_names
+            named = {} if scalars is None else dict(zip(names, scalars, strict=True))
+            if "value_at_risk" in named:
+                return float(named["value_at_risk"])
+        raise AttributeError(
+            "There is a value at risk for a risk with one CVaR(...) only, once rows with weight "
+            f"were learned; this model has risk {self.risk_!r}."
+        )

@@ -15,7 +15,7 @@ from mercer.estimators.explaining import Explaining
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.kept_rows import KeptRows
-from mercer.estimators.one_row import OneRow
+from mercer.estimators.one_row import learn_as_batch, learn_row, remember_names, score_one, vector
 from mercer.estimators.table_inputs import numeric_rows
 from mercer.estimators.targets import TaskTargets, check_no_loss, plain_order, usual_unit
 from mercer.estimators.undo import all_or_nothing
@@ -112,7 +112,7 @@ class Sampled(TaskTargets):
 
 
 @storable
-class NoveltyDetector(Explaining, OneRow, OutlierMixin, TaskEstimator):
+class NoveltyDetector(Explaining, OutlierMixin, TaskEstimator):
     r"""Find what is unlike the rows learned, on a stream and in bounded memory.
 
     Minimises :math:`E \max(0, \tau - f(x)) + \frac{\nu}{2}\|f\|^2 - \nu\tau` over f and the
@@ -313,13 +313,13 @@ class NoveltyDetector(Explaining, OneRow, OutlierMixin, TaskEstimator):
             For a row of the wrong length or with missing values; the model stays as it was.
         """
         if not hasattr(self, "learner_") or not self._is_tuned():
-            self._learn_as_batch(x, None, sample_weight)
+            learn_as_batch(self, x, None, sample_weight)
             return self
         weight = check_real("sample_weight", sample_weight, low=0.0)
-        row = self._vector(x)
-        self._learn_row(row, np.zeros(1), weight)
+        row = vector(self, x)
+        learn_row(self, row, np.zeros(1), weight)
         self.targets_ = self.targets_.keep(row[np.newaxis], np.array([weight]))
-        self._remember_names(x)
+        remember_names(self, x)
         return self
 
     def _measure(self, X: Any, sample_weight: Any) -> None:
@@ -435,7 +435,7 @@ class NoveltyDetector(Explaining, OneRow, OutlierMixin, TaskEstimator):
         """
         if not hasattr(self, "learner_"):
             return 0.0
-        return -float(self._score_one(x)[0])
+        return -float(score_one(self, x)[0])
 
     def predict_one(self, x: Any) -> int:
         """Say whether one row is novel.
@@ -455,7 +455,7 @@ class NoveltyDetector(Explaining, OneRow, OutlierMixin, TaskEstimator):
         """
         if not hasattr(self, "learner_"):
             return 1
-        return -1 if float(self._score_one(x)[0]) < self.offset_ else 1
+        return -1 if float(score_one(self, x)[0]) < self.offset_ else 1
 
     # -- explanations ---------------------------------------------------------------------------
 

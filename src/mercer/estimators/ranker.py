@@ -19,7 +19,7 @@ from mercer.component import own_copy
 from mercer.estimators.explaining import Explaining
 from mercer.estimators.fitting import Callback, Data, Given, KernelEstimator
 from mercer.estimators.inputs import check_weights
-from mercer.estimators.one_row import OneRow
+from mercer.estimators.one_row import learn_as_batch, learn_row, remember_names, score_one, vector
 from mercer.estimators.pairs import (
     FIFO_OF_50,
     PairLabels,
@@ -72,7 +72,7 @@ def _has_scores(model: Any) -> bool:
 
 
 @storable
-class KernelRanker(Explaining, OneRow, KernelEstimator):
+class KernelRanker(Explaining, KernelEstimator):
     r"""Learn from pairs of rows which is above the other, or whether they belong together.
 
     Every row is paired with a few that came before it, which a buffer holds, and a loss of the
@@ -343,7 +343,7 @@ class KernelRanker(Explaining, OneRow, KernelEstimator):
         """
         groups = None if group is None else [group]
         if not hasattr(self, "learner_") or not self._is_tuned():
-            self._learn_as_batch(x, np.asarray([y]), sample_weight, group=groups)
+            learn_as_batch(self, x, np.asarray([y]), sample_weight, group=groups)
             return self
         if not 0.0 <= sample_weight < math.inf:
             raise ValueError(
@@ -351,10 +351,10 @@ class KernelRanker(Explaining, OneRow, KernelEstimator):
             )
         labels = self.targets_.labels.meet(np.asarray([y]))
         target = np.array([labels.encode([y])[0], group_numbers(groups, 1)[0]])
-        self._learn_row(self._vector(x), target, sample_weight)
+        learn_row(self, vector(self, x), target, sample_weight)
         if labels is not self.targets_.labels:
             self.targets_ = replace(self.targets_, labels=labels)
-        self._remember_names(x)
+        remember_names(self, x)
         return self
 
     # -- parameters -----------------------------------------------------------------------------
@@ -652,7 +652,7 @@ class KernelRanker(Explaining, OneRow, KernelEstimator):
         if not hasattr(self, "learner_"):
             return 0.0
         _has_scores(self)
-        return float(self._score_one(x)[0])
+        return float(score_one(self, x)[0])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None) -> float:
         """How good the model is on rows it did not learn, between 0 and 1.

@@ -14,11 +14,16 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array
 
 from mercer.component import own_copy
-from mercer.estimators.explaining import Explaining
 from mercer.estimators.fitting import Data, Given
 from mercer.estimators.inputs import check_weights, finite_or_where
 from mercer.estimators.loss_estimator import LossEstimator
-from mercer.estimators.one_row import OneRow
+from mercer.estimators.one_row import (
+    learn_as_batch,
+    learn_row,
+    remember_names,
+    score_one,
+    vector_to_learn,
+)
 from mercer.estimators.scaling import centre_of
 from mercer.estimators.start import solves
 from mercer.estimators.targets import Numbers, Targets, curvature_at, target_unit, warn_of_targets
@@ -33,7 +38,7 @@ Array = NDArray[np.float64]
 
 
 @storable
-class KernelRegressor(Explaining, OneRow, RegressorMixin, LossEstimator):
+class KernelRegressor(RegressorMixin, LossEstimator):
     r"""Kernel regressor trained on a stream in bounded memory.
 
     Minimises :math:`E\,l(f(x), y) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel by
@@ -333,8 +338,8 @@ class KernelRegressor(Explaining, OneRow, RegressorMixin, LossEstimator):
         """
         target = np.array(y, dtype=np.float64, ndmin=1)
         if not hasattr(self, "learner_"):
-            self._learn_as_batch(
-                x, target if np.ndim(y) == 0 else target[np.newaxis], sample_weight
+            learn_as_batch(
+                self, x, target if np.ndim(y) == 0 else target[np.newaxis], sample_weight
             )
             return self
         known = self.targets_
@@ -347,11 +352,11 @@ class KernelRegressor(Explaining, OneRow, RegressorMixin, LossEstimator):
                 f"`sample_weight` must be finite and not negative, got {sample_weight!r}."
             )
         if not self._is_tuned() or self._columns is not None:
-            self._learn_as_batch(x, target[np.newaxis], sample_weight)
+            learn_as_batch(self, x, target[np.newaxis], sample_weight)
             return self
         target = known.encode(target)[0]
-        self._learn_row(self._vector_to_learn(x), target, sample_weight)
-        self._remember_names(x)
+        learn_row(self, vector_to_learn(self, x), target, sample_weight)
+        remember_names(self, x)
         return self
 
     def predict_one(self, x: Any) -> Any:
@@ -369,7 +374,7 @@ class KernelRegressor(Explaining, OneRow, RegressorMixin, LossEstimator):
         """
         if not hasattr(self, "learner_"):
             return 0.0
-        values = self.targets_.predict(self._score_one(x)[np.newaxis])[0]
+        values = self.targets_.predict(score_one(self, x)[np.newaxis])[0]
         return float(values) if np.ndim(values) == 0 else values
 
     # -- prediction -----------------------------------------------------------------------------

@@ -118,9 +118,9 @@ class Targets(ABC):
         """What is answered."""
         return Outputs([None], 0, "score")
 
+    @abstractmethod
     def answers(self, scores: Array) -> Array:
         """Return what scores make the model say of rows, one column for each output."""
-        return scores[:, :1]
 
     @abstractmethod
     def objective(self, automatic: AutomaticStep | None) -> Objective:
@@ -195,6 +195,10 @@ class Targets(ABC):
 
 class TaskTargets(Targets):
     """Targets of an objective of its own, with nothing that depends on their size."""
+
+    def answers(self, scores: Array) -> Array:
+        """See :class:`Targets`."""
+        return scores[:, :1]
 
     def flatness(self, automatic: AutomaticStep) -> float:
         """See :class:`Targets`."""

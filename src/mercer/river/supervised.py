@@ -13,6 +13,7 @@ from river import base
 from river.utils.dataframe import into_frame, into_series, to_native_frame, to_native_series
 
 from mercer.estimators import KernelClassifier, KernelRegressor
+from mercer.estimators.one_row import names_of, remember_names, values_of
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.losses import Loss, as_loss
@@ -83,16 +84,16 @@ class _Wrapper(base.Base):
             at, rows = self._columns(X)
             with _in_order():
                 model.partial_fit(rows, np.asarray(targets))
-            model._remember_names(at)
+            remember_names(model, at)
 
     def _columns(self, X: Any) -> tuple[Row, Array]:
         """Columns of a frame by name, and its rows in the order of the model's columns."""
         (names, rows), model = matrix_of(X), self.estimator
         at = {name: i for i, name in enumerate(names)}
         if hasattr(model, "learner_"):
-            order = [-1 if i != i else i for i in model._values(at)]  # NaN: no such column
+            order = [-1 if i != i else i for i in values_of(model, at)]  # NaN: no such column
         else:
-            order = [at[name] for name in model._name_features(at)]
+            order = [at[name] for name in names_of(model, at)]
         return at, np.append(rows, np.full((len(rows), 1), np.nan), axis=1)[:, order]
 
     def _answers(self, X: Any, by_row: Callable[[Row], Any], by_rows: Callable[[Any], Any]) -> Any:

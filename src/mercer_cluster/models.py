@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from mercer.estimators import GaussianProcessRegressor, KernelClassifier
 from mercer.estimators.asking import chosen_expansion
 from mercer.estimators.fitting import Data, Given, KernelEstimator
+from mercer.estimators.kept_rows import keep_learned
 from mercer.exceptions import Advice, InPython, ParameterError, Setting
 from mercer.expansions import Auto, RandomFeatures, Stream
 from mercer.gaussian_process import DictionaryPosterior
@@ -201,7 +202,7 @@ def begin(
     model._meet(data)
     problem = model._problem(data, check_random_state(model.random_state), n_rows)
     learner: Any = model._adopt(problem)
-    model._keep_learned(data.X, data.weights)
+    keep_learned(model, data.X, data.weights)
     if not hasattr(learner, "lay_out"):
         raise ValueError(
             f"{estimator!r} learns by many small steps, each of which needs the one before it, so "

@@ -79,6 +79,7 @@ from mercer_app.export import (
     _runtime,
     export_python,
 )
+from mercer_app.export._kernels import kernel_tree
 from mercer_app.training import TransitionColumns
 
 # Its tables hold cells that are no numbers and no dates among such.
@@ -97,37 +98,35 @@ STRAIGHT = Curves([0.5, 1.0, 0.7], [0.0, 2.0, 1.0], [2, 1, 0, 0, 0], beyond="lin
 KERNELS = [
     Gaussian(1.0),
     Laplacian(2.0),
-    Cauchy(1.5),
-    *(Matern(nu, 1.0) for nu in (0.5, 1.5, 2.5, 3.5, 70.0)),
-    RationalQuadratic(0.7, 1.0),
+    *(Matern(nu, 1.0) for nu in (0.5, 1.5, 2.5, 3.5)),
     Linear(),
     Polynomial(3),
-    *(ArcCosine(order) for order in (0, 1, 2)),
-    DotProduct(),
-    DotProduct([1.0, 0.0, 0.5]),
-    Hellinger(),
-    ChiSquared(),
-    Intersection(),
-    JensenShannon(),
-    SkewedChiSquared(0.5),
-    SkewedIntersection(0.5),
-    ExponentialSemigroup(0.5),
-    ReciprocalSemigroup(1.0),
     Gaussian(1.0) + Linear(),
     Gaussian(2.0) * Polynomial(2),
-    Gaussian(1.0) * Laplacian(2.0),
-    Hellinger() * Gaussian(1.0),
     2.0 * Laplacian(1.0),
-]
-# They have no random features.
-ROW_KERNELS = [
     Bias(0.5) + Gaussian(1.0),
-    Partitioned(Gaussian(1.0), 4, seed=0),
-    *(Mapped(Gaussian(1.0), map) for map in (MIXING, CURVES, STRAIGHT)),
+    *(Mapped(Gaussian(1.0), map) for map in (AFFINE, MIXING, CURVES, STRAIGHT)),
     Mapped(Gaussian(1.0), Chain(CURVES, Affine([0.0, 1.0], [2.0, 3.0]))),
     Mapped(
         Laplacian(1.0), Chain(Indicators([1.0, 2.0], [2, 0, 0, 0, 0]), Affine(*np.ones((2, 6))))
     ),
+]
+# Files have no formulas for them.
+OTHERS = [
+    ArcCosine(1),
+    Cauchy(1.5),
+    ChiSquared(),
+    DotProduct(),
+    ExponentialSemigroup(0.5),
+    FunctionKernel(lambda A, B: A @ B.T),
+    Hellinger(),
+    Intersection(),
+    JensenShannon(),
+    Partitioned(Gaussian(1.0), 4, seed=0),
+    RationalQuadratic(0.7, 1.0),
+    ReciprocalSemigroup(1.0),
+    SkewedChiSquared(0.5),
+    SkewedIntersection(0.5),
 ]
 
 
@@ -165,46 +164,49 @@ def check(model, rows, folder: Path, *, rtol: float = 1e-6) -> dict:
 
 
 def test_every_kernel_with_a_name_is_tried() -> None:
-    assert {type(kernel) for kernel in KERNELS} >= set(_NAMES.values())
+    assert {type(kernel) for kernel in KERNELS + OTHERS} >= set(_NAMES.values())
 
 
-@pytest.mark.parametrize("kernel", [*KERNELS, *ROW_KERNELS, Mapped(Gaussian(1.0), AFFINE)], ids=str)
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_kernels(kernel, tmp_path: Path) -> None:
     model = KernelRegressor(kernel=kernel, expansion=Dictionary(40), random_state=0)
     check(model.fit(X, Y), NEW, tmp_path)
 
 
-@pytest.mark.parametrize("features", [(64, True), (63, True), (50, False)], ids=str)
-@pytest.mark.parametrize("kernel", [*KERNELS, Mapped(Gaussian(1.0), AFFINE)], ids=str)
-def test_random_features(kernel, features, tmp_path: Path) -> None:
-    size, paired = features
-    expansion = RandomFeatures(size, mode="solve", paired=paired, precision="double")
-    model = KernelRegressor(kernel=kernel, expansion=expansion, random_state=0)
-    check(model.fit(X, Y), NEW, tmp_path)
+@pytest.mark.parametrize("around", ["alone", "in a sum", "behind a map"])
+@pytest.mark.parametrize("kernel", OTHERS, ids=lambda kernel: type(kernel).__name__)
+def test_kernels_without_a_formula_are_refused_by_name(kernel, around: str) -> None:
+    given = {"in a sum": kernel + Linear(), "behind a map": Mapped(kernel, AFFINE)}
+    with pytest.raises(ExportError, match=f"no formula for the kernel {type(kernel).__name__}"):
+        kernel_tree(given.get(around, kernel))
 
 
-@pytest.mark.parametrize("design", ["iid", "orthogonal", "hadamard"])
-@pytest.mark.parametrize("n_features", [20, 70])
-def test_designs_of_random_features(design: str, n_features: int, tmp_path: Path) -> None:
-    rows = np.random.default_rng(1).normal(size=(100, 20))
-    expansion = RandomFeatures(n_features, mode="solve", design=design, precision="double")
-    model = KernelRegressor(kernel=Gaussian(4.0), expansion=expansion, random_state=0)
+@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize("mode", ["solve", "faithful", "cyclic"])
+def test_random_features_are_refused(mode: str, paired: bool, tmp_path: Path) -> None:
+    expansion = RandomFeatures(32, mode=mode, paired=paired)
+    model = KernelRegressor(expansion=expansion, random_state=0).fit(X, Y)
+    with pytest.raises(ExportError, match="random features have formulas for each kernel"):
+        export_python(model, tmp_path / "model.py")
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(4.0), Matern(1.5, 4.0), 2.0 * Gaussian(3.0)], ids=str)
+@pytest.mark.parametrize("design", ["iid", "orthogonal", "hadamard", "sobol"])
+@pytest.mark.parametrize("n_features", [20, 71])
+def test_designs_of_gaussian_processes(kernel, design, n_features, tmp_path: Path) -> None:
+    rows = np.random.default_rng(1).normal(size=(60, 20))
+    model = GaussianProcessRegressor(kernel, n_features=n_features, design=design, random_state=0)
     check(model.fit(rows, rows[:, 0]), rows, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "expansion",
-    [
-        KOMP(),
-        Full(),
-        Budget(30),
-        Dictionary(30),
-        RandomFeatures(32, precision="double"),
-        RandomFeatures(32, mode="faithful", precision="double"),
-        RandomFeatures(32, mode="cyclic", precision="double"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("kernel", [Polynomial(2), Gaussian(1.0) + Linear(), ArcCosine(1)], ids=str)
+def test_features_of_other_kernels_are_refused(kernel, tmp_path: Path) -> None:
+    model = GaussianProcessRegressor(kernel, n_features=32, random_state=0).fit(X, Y)
+    with pytest.raises(ExportError, match="no formula for the random features of"):
+        export_python(model, tmp_path / "model.py")
+
+
+@pytest.mark.parametrize("expansion", [KOMP(), Full(), Budget(30), Dictionary(30)], ids=str)
 @pytest.mark.parametrize("loss", ["auto", SquaredHinge()], ids=str)
 def test_expansions_of_classes(expansion, loss, tmp_path: Path) -> None:
     model = KernelClassifier(loss, expansion=expansion, random_state=0)
@@ -243,36 +245,6 @@ def test_losses_of_quantities(loss, several: bool, tmp_path: Path) -> None:
 )
 def test_other_estimators(model, tmp_path: Path) -> None:
     check(model.fit(X, Y > 1 if isinstance(model, KernelRanker) else Y), NEW, tmp_path)
-
-
-@pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("method", ["features", InducingPoints(30)], ids=str)
-def test_standard_deviations(method, several: bool, tmp_path: Path) -> None:
-    targets = np.column_stack([Y, 5 * X[:, 2]]) if several else Y
-    model = GaussianProcessRegressor(method=method, n_features=100, random_state=0)
-    model.fit(X, targets)
-    export_python(model, tmp_path / "model.py", std=True)
-    predict_std = names_of(tmp_path / "model.py")["predict_std"]
-    for include_noise in (False, True):
-        expected = model.predict(NEW, return_std=True, include_noise=include_noise)[1]
-        assert_allclose(predict_std(NEW, include_noise), expected, rtol=1e-6)
-    assert "predict_std" not in exported(model, tmp_path)
-
-
-def test_standard_deviations_that_are_not_there_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match="`std` is for Gaussian processes"):
-        export_python(NoveltyDetector().fit(X), tmp_path / "model.py", std=True)
-    descent = GaussianProcessRegressor(method=Cyclic(2, 32, 2), random_state=0).fit(X, Y)
-    with pytest.raises(ExportError, match="solved for row by row"):
-        export_python(descent, tmp_path / "model.py", std=True)
-
-
-def test_standard_deviations_of_a_table(tmp_path: Path) -> None:
-    model = TABLE_MODELS["gp"]()
-    export_python(model, tmp_path / "model.py", std=True)
-    new = frame().drop(columns=["price", "kind"])
-    found = names_of(tmp_path / "model.py")["predict_std"](new)
-    assert_allclose(found, model.predict_std(model.inputs(new)), rtol=1e-6)
 
 
 def test_values_of_states(tmp_path: Path) -> None:
@@ -707,14 +679,12 @@ def test_the_same_model_gives_the_same_file_and_an_old_one_stays_if_it_fails(tmp
     [
         (KernelRegressor(expansion="stream"), "default of streams"),
         (KernelRanker(pair_kernel="mlpk", pair_label="same"), "answers on pairs"),
-        (
-            KernelRegressor(kernel=FunctionKernel(lambda A, B: A @ B.T), expansion="komp"),
-            "code of your own",
-        ),
+        (KernelRegressor(kernel=Cauchy(1.0), expansion="komp"), "for the kernel Cauchy"),
         (KernelRegressor(kernel=Matern(1.2, 1.0), expansion="komp"), "Bessel"),
+        (KernelRegressor(kernel=Matern(70.0, 1.0), expansion="komp"), "Bessel"),
         (
             KernelRegressor(kernel=Mapped(Gaussian(1.0), np.sqrt), expansion="komp"),
-            "map .* code of your own",
+            "no formula for the map",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

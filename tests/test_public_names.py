@@ -488,7 +488,7 @@ mercer_app.files.stream(source, y=None, *, target=None, batch_size=32, columns=N
     shuffle_buffer=0, random_state=None, dtype='float64')
 mercer.evaluation.progressive(model, stream, *, metric='auto', every=1000, classes=None,
     max_windows=1000)
-mercer_app.export.export_python(model, path, *, std=False)
+mercer_app.export.export_python(model, path)
 mercer_app.training.FileTraining(data, target=None, *, task='auto', group=None, time=None,
     loss=None, options=None, n_passes=1, exclude=(), scaling='auto', seed=0, shuffle_buffer=65536,
     warmup_rows=50000, categories=128, columns=None, n_jobs=None, strict=False, null_values=None)

@@ -11,5 +11,5 @@ from mercer_app.export import export_python
 def run(options: ExportOptions) -> None:
     """Write a model as a Python file that needs NumPy only."""
     check_writable(options.out, options.model, endings=(".py",))
-    size = export_python(load_model_file(options.model), options.out, std=options.std)
+    size = export_python(load_model_file(options.model), options.out)
     note(f"{options.out}: {size:,} bytes; needs NumPy only")

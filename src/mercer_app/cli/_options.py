@@ -459,16 +459,12 @@ class ExportOptions:
     The file has the functions `predict` and, where the model has them, `predict_proba` and
     `decision_function`, of rows with the columns of the training data: a dict of columns, a list of
     dicts or a data frame. As a program it reads CSV: `python model.py new.csv`. What it predicts is
-    compared with the model before it is written. The default of streams, rankings of pairs, and
-    kernels and losses of your own cannot be exported.
+    compared with the model before it is written. Files have the default of tables, dictionaries,
+    KOMP and the means of Gaussian processes; what cannot be exported is refused with the reason.
     """
 
     model: ModelFile
     out: Annotated[Path, typer.Option(help="File to write: .py.")]
-    std: Annotated[
-        bool,
-        typer.Option("--std", help="Of a Gaussian process predict_std, too; makes large files."),
-    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from mercer_app.export._models import source_of
 __all__ = ["ExportError", "export_python"]
 
 
-def export_python(model: Any, path: str | os.PathLike[str], *, std: bool = False) -> int:
+def export_python(model: Any, path: str | os.PathLike[str]) -> int:
     """Write a fitted model as one Python file that predicts without mercer.
 
     The file imports NumPy and the standard library. It has the model's numbers in it, and the
@@ -28,9 +28,6 @@ def export_python(model: Any, path: str | os.PathLike[str], *, std: bool = False
         file takes rows with named columns: numbers, categories, dates and gaps.
     path : str or path-like
         File to write; an existing one is replaced once the new one is complete.
-    std : bool, default=False
-        Whether the file of a Gaussian process has ``predict_std(rows, include_noise=True)``, too,
-        which takes the square of the number of its features (of inducing points twice that).
 
     Returns
     -------
@@ -40,8 +37,9 @@ def export_python(model: Any, path: str | os.PathLike[str], *, std: bool = False
     Raises
     ------
     mercer_app.export.ExportError
-        If the model cannot be written so, with the reason: the default of streams, rankings of
-        pairs, columns of free text, kernels, maps and losses of one's own.
+        If the model cannot be written so, with the reason: the default of streams, random
+        features, rankings of pairs, columns of free text, other kernels and maps than those that
+        the defaults choose, and losses of one's own.
     sklearn.exceptions.NotFittedError
         If nothing was learned yet.
     OSError
@@ -49,9 +47,10 @@ def export_python(model: Any, path: str | os.PathLike[str], *, std: bool = False
 
     Notes
     -----
-    Random features are in the file as the numbers that were drawn. Models in single precision
-    (`precision` of their expansion, or as the default chooses) are evaluated in double precision on
-    the same numbers, so that they differ by the rounding errors of the model.
+    Files have the default of tables, dictionaries, points with coefficients (as of KOMP) and the
+    means of Gaussian processes. Models in single precision (`precision` of their expansion, or as
+    the default chooses) are evaluated in double precision on the same numbers, so that they differ
+    by the rounding errors of the model.
 
     Examples
     --------
@@ -67,7 +66,7 @@ def export_python(model: Any, path: str | os.PathLike[str], *, std: bool = False
     >>> predict(X[::50])
     array([0, 1, 2])
     """
-    text = source_of(model, std=std).encode()
+    text = source_of(model).encode()
     with replacing(path) as file:
         file.write_bytes(text)
     return len(text)

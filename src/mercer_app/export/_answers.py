@@ -17,7 +17,7 @@ import numpy as np
 # Files have the text of these two only if the model has such columns.
 from mercer.columns.calendar_parts import PARTS, as_moments, compact_dates
 from mercer.columns.written import CODES, read_codes, read_dates, read_numbers
-from mercer_app.export._runtime import Array, Spec, function_values, own_values
+from mercer_app.export._runtime import Array, Spec, function_values
 
 _CHUNK = 2**21  # kernel values at a time
 
@@ -233,22 +233,6 @@ class Model:
         P = np.exp(logs - logs.max(axis=1, keepdims=True))
         return np.asarray(P / P.sum(axis=1, keepdims=True))
 
-    def predict_std(self, rows: Any, include_noise: bool = True) -> Array:
-        """Return standard deviations of new observations, or of the function without noise."""
-        std, spec = self.spec["std"], self.spec
-        noise = std["noise"] if include_noise else 0.0
-
-        def variances(X: Array) -> Array:
-            squares = function_values(std["function"], X) ** 2
-            known = squares[:, : std["n_known"]].sum(axis=1)
-            if std["kernel"] is not None:  # what the points do not hold keeps its prior
-                held = squares[:, std["n_known"] :].sum(axis=1)
-                known = known + np.maximum(own_values(std["kernel"], X) - held, 0.0)
-            return np.outer(known, std["scale"] ** 2) + noise
-
-        found = np.sqrt(self._by_pieces(rows, variances, len(std["scale"]))) * spec["unit"]
-        return np.asarray(found[:, 0] if spec["flat"] else found)
-
     def predict(self, rows: Any) -> Array:
         """Labels, quantities, scores or values of rows."""
         spec = self.spec
@@ -319,8 +303,6 @@ def main(model: Model, arguments: Sequence[str]) -> None:
         names += [f"probability_{label}" for label in spec["classes"]]
     elif spec["task"] == "novelty":
         columns, names = [*columns, model.decision_function(given)], [*names, "score"]
-    elif spec["std"] is not None:
-        columns, names = [*columns, model.predict_std(given)], [*names, "std"]
     writer = csv.writer(sys.stdout)
     writer.writerow(names)
     writer.writerows(zip(*columns, strict=True))

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from mercer.features import CosineMap
+from mercer.features.composite import ScaledMap
 from mercer.functions import (
     DictionaryFunction,
-    FeatureExpansion,
     KernelExpansion,
     RecursiveFunction,
     SumOfComponents,
 )
 from mercer.functions.feature_blocks import FeatureBlocks
-from mercer.gaussian_process import DescentPosterior, DictionaryPosterior, FeaturePosterior
+from mercer.gaussian_process import DescentPosterior, DictionaryPosterior
 from mercer.kernels import Kernel, Mapped
 from mercer.maps import FixedMap
-from mercer.numerics.lapack import solve_triangle
+from mercer.numerics.designs import hadamard_projections
 from mercer.sums import CellsPart, Correction, GlobalPart, KernelBasis, TreesPart
 from mercer_app.export._kernels import (
     ExportError,
     Tree,
     cells_tree,
-    features_tree,
     kernel_tree,
     map_tree,
 )
@@ -71,28 +72,38 @@ def _of_dictionary(function: DictionaryFunction) -> Tree:
     return _of_basis(function.basis, function.coefficients)
 
 
-def _blocks(blocks: FeatureBlocks, pairs: list[tuple[Any, float]], n_outputs: int) -> Tree:
-    """Blocks of random features, with coefficients and a factor for each."""
-    return {
-        "kind": "features",
-        "map": features_tree(blocks.map),
-        "type": blocks.dtype.name,
-        "n_outputs": n_outputs,
-        "blocks": [
+def _cosines(blocks: FeatureBlocks, coefficients: Any) -> Tree:
+    """Blocks of cosines, with the coefficients of each (n_blocks, n_features, n_outputs)."""
+    features, factor = blocks.map, 1.0
+    while isinstance(features, ScaledMap):
+        factor *= features.factor
+        features = features.inner
+    if not isinstance(features, CosineMap):
+        raise ExportError(
+            f"Exported files have no formula for the random features of {blocks.kernel!r}. Use a "
+            "Gaussian, Laplacian or Matern kernel, or inducing points (method='dictionary')."
+        )
+    found = []
+    for number, own in enumerate(coefficients):
+        *frequencies, phases = (np.asarray(each) for each in blocks.numbers(number))
+        if features.design == "hadamard":  # the transform of signs and scales, as a matrix
+            signs, scales = (each.astype(np.float64) for each in frequencies)
+            matrix = np.empty((features.n_inputs, scales.size))
+            hadamard_projections(np.eye(features.n_inputs), signs, scales, matrix)
+            frequencies = [matrix]
+        found.append(
             {
-                "numbers": [np.array(each) for each in blocks.numbers(number)],
-                "coefficients": np.array(coefficients),
-                "factor": float(factor),
+                "frequencies": frequencies[0],
+                "phases": phases,
+                "coefficients": math.sqrt(factor) * np.asarray(own, dtype=np.float64),
             }
-            for number, (coefficients, factor) in enumerate(pairs)
-        ],
+        )
+    return {
+        "kind": "cosines",
+        "type": blocks.dtype.name,
+        "paired": bool(features.options.paired),
+        "blocks": found,
     }
-
-
-def _of_features(function: FeatureExpansion) -> Tree:
-    size, whole = function.block_size, function.coefficients
-    parts = [(whole[i : i + size], 1.0) for i in range(0, len(whole), size)]
-    return _blocks(function.features, parts, function.n_outputs)
 
 
 def _of_cells(part: CellsPart) -> Tree:
@@ -172,7 +183,6 @@ _PARTS: dict[type, Callable[[Any], Tree]] = {
 
 _FUNCTIONS: dict[type, Callable[[Any], Tree]] = {
     DictionaryFunction: _of_dictionary,
-    FeatureExpansion: _of_features,
     KernelExpansion: _of_kernel,
     RecursiveFunction: _of_recursion,
     SumOfComponents: _of_components,
@@ -185,67 +195,29 @@ def function_tree(function: Any) -> Tree:
     Raises
     ------
     ExportError
-        For the default of streams, functions of pairs, and what has code of the user's own.
+        For the default of streams, random features, functions of pairs, and what has code of the
+        user's own.
     """
     known = _FUNCTIONS.get(type(function))
     if known is None:
         raise ExportError(
-            f"A {type(function).__name__} cannot be exported: the default of streams is several "
-            "models that take turns, and functions of pairs have no values at rows. Train with "
-            "another expansion, such as 'dictionary' or 'komp', or pair_kernel='difference'."
+            f"A {type(function).__name__} cannot be exported: files hold the default of tables, "
+            "dictionaries and points with coefficients. The default of streams is several models "
+            "that take turns, random features have formulas for each kernel, and functions of "
+            "pairs have no values at rows. Train with expansion='dictionary' or 'komp', or with "
+            "pair_kernel='difference'."
         )
     return known(function)
 
 
 def posterior_tree(posterior: Any) -> tuple[Tree, Any]:
     """Return the mean of a Gaussian process as a tree, and the numbers to add to it."""
+    if isinstance(posterior, DescentPosterior):
+        coefficients = posterior.expansion * posterior.target_scale
+        return _cosines(posterior.blocks, coefficients), posterior.target_mean
+    mean, _ = posterior.normalization()
     if isinstance(posterior, DictionaryPosterior):
-        mean, _ = posterior.normalization()
         return _of_basis(posterior.features.basis, posterior.coefficients), mean
-    if isinstance(posterior, FeaturePosterior):
-        mean, _ = posterior.normalization()
-        coefficients, blocks = posterior.coefficients, posterior.blocks
-        assert isinstance(blocks, FeatureBlocks)  # a dictionary has features of its own
-        return _blocks(blocks, [(coefficients, 1.0)], coefficients.shape[1]), mean
-    if isinstance(posterior, DescentPosterior):
-        scaled = [(block * posterior.target_scale, 1.0) for block in posterior.expansion]
-        tree = _blocks(posterior.blocks, scaled, posterior.expansion.shape[2])
-        return tree, posterior.target_mean
-    raise ExportError(f"A {type(posterior).__name__} cannot be exported.")
-
-
-def deviations_tree(posterior: Any) -> Tree:
-    """Return what the standard deviations of a Gaussian process are made of.
-
-    They are sums of squares of functions: of as many as there are features, and for inducing points
-    as many again.
-
-    Raises
-    ------
-    ExportError
-        For methods of descent, which solve a problem for each row that is asked for.
-    """
-    if isinstance(posterior, DescentPosterior):
-        raise ExportError(
-            "Standard deviations by descent are solved for row by row with all rows that were "
-            "learned, which no file of sums holds. Use method='features' or 'dictionary'."
-        )
-    on_points = isinstance(posterior, DictionaryPosterior)
-    of_features = posterior.posterior if on_points else posterior
-    weights, _, _, scale = of_features.solution()
-    n = len(weights.factor)
-    whitened = np.sqrt(weights.noise) * solve_triangle(weights.factor, np.eye(n)).T
-    if on_points:
-        features = posterior.features
-        inverse = features.whiten(np.eye(n)).T
-        coefficients = np.hstack([inverse @ whitened, inverse])
-        function = _of_basis(features.basis, coefficients)
-    else:
-        function = _blocks(of_features.blocks, [(whitened, 1.0)], n)
-    return {
-        "function": function,
-        "n_known": n,
-        "kernel": kernel_tree(posterior.features.kernel) if on_points else None,
-        "scale": scale,
-        "noise": posterior.noise * posterior.normalization()[1] ** 2,
-    }
+    blocks = posterior.blocks
+    assert isinstance(blocks, FeatureBlocks)  # a dictionary has features of its own
+    return _cosines(blocks, posterior.coefficients[np.newaxis]), mean

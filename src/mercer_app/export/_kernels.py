@@ -1,4 +1,4 @@
-"""Kernels, maps and random features as the plain trees that exported files read."""
+"""Kernels and maps as the plain trees that exported files read: those that the defaults choose."""
 
 from __future__ import annotations
 
@@ -7,21 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.features import CosineMap
-from mercer.features.composite import MappedMap, ProductMap, ScaledMap, SumMap
-from mercer.features.dot import ArcCosineMap, SeriesMap, SignMap, TensorSketchMap
-from mercer.features.half_line import AdditiveMap, ExponentialMap, Logarithms, Roots
 from mercer.kernels import (
-    ArcCosine,
     Bias,
-    Cauchy,
-    ChiSquared,
-    DotProduct,
-    ExponentialSemigroup,
     Gaussian,
-    Hellinger,
-    Intersection,
-    JensenShannon,
     Kernel,
     Laplacian,
     Linear,
@@ -30,44 +18,28 @@ from mercer.kernels import (
     Partitioned,
     Polynomial,
     Product,
-    RationalQuadratic,
-    ReciprocalSemigroup,
     Scaled,
-    SkewedChiSquared,
-    SkewedIntersection,
     Sum,
 )
 from mercer.maps import Affine, Chain, Curves, Indicators
 
 Tree = dict[str, Any]
 
-_LARGE_ORDER = 60.0  # from which Matern kernels have another formula, without Bessel functions
+_LARGE_ORDER = 60.0  # from which mercer has another formula for Matern kernels
 
 
 class ExportError(ValueError):
     """A model cannot be written as a file that needs NumPy alone; the message says why."""
 
 
-def _length(kernel: Any) -> float:
-    return float(kernel.length_scale)
-
-
 def _matern(kernel: Matern) -> Tree:
     nu = float(kernel.nu)
-    if nu < _LARGE_ORDER and (nu - 0.5) % 1.0:
+    if nu >= _LARGE_ORDER or (nu - 0.5) % 1.0:
         raise ExportError(
-            f"{kernel!r} needs Bessel functions, which NumPy does not have. Use an order of 0.5, "
-            "1.5, 2.5, ..."
+            f"{kernel!r} needs Bessel functions or their limits, which exported files do not have. "
+            "Use an order of 0.5, 1.5, 2.5, ..."
         )
-    return {"kind": "matern", "nu": nu, "length": _length(kernel)}
-
-
-def _half_line(name: str, parameter: str | None = None) -> Callable[[Any], Tree]:
-    def tree(kernel: Kernel) -> Tree:
-        number = 0.0 if parameter is None else float(getattr(kernel, parameter))
-        return {"kind": "half_line", "of": name, "number": number}
-
-    return tree
+    return {"kind": "matern", "nu": nu, "length": float(kernel.length_scale)}
 
 
 def _pair(kind: str) -> Callable[[Any], Tree]:
@@ -78,38 +50,13 @@ def _pair(kind: str) -> Callable[[Any], Tree]:
     }
 
 
-def _series(kernel: DotProduct) -> Tree:
-    given = kernel.coefficients
-    coefficients = None if isinstance(given, str) else np.array(given, dtype=np.float64)
-    return {"kind": "series", "scale": float(kernel.scale or 0.0), "coefficients": coefficients}
-
-
-def _partitioned(kernel: Partitioned) -> Tree:
-    inside = [kernel.inside(cell) for cell in range(kernel.n_cells)]
-    return {
-        "kind": "partitioned",
-        "cells": cells_tree(kernel),
-        "kernels": [kernel_tree(each.kernel) for each in inside],
-        "constant": float(kernel.constant),
-    }
-
-
 _KERNELS: dict[type, Callable[[Any], Tree]] = {
-    ArcCosine: lambda k: {"kind": "arc_cosine", "order": int(k.order)},
     Bias: lambda k: {"kind": "constant", "value": float(k.value)},
-    Cauchy: lambda k: {"kind": "cauchy", "length": _length(k)},
-    ChiSquared: _half_line("chi_squared"),
-    DotProduct: _series,
-    ExponentialSemigroup: _half_line("exponential_semigroup", "beta"),
-    Gaussian: lambda k: {"kind": "gaussian", "length": _length(k)},
-    Hellinger: _half_line("hellinger"),
-    Intersection: _half_line("intersection"),
-    JensenShannon: _half_line("jensen_shannon"),
-    Laplacian: lambda k: {"kind": "laplacian", "length": _length(k)},
+    Gaussian: lambda k: {"kind": "gaussian", "length": float(k.length_scale)},
+    Laplacian: lambda k: {"kind": "laplacian", "length": float(k.length_scale)},
     Linear: lambda k: {"kind": "polynomial", "scale": 1.0, "offset": 0.0, "degree": 1},
     Mapped: lambda k: {"kind": "mapped", "map": map_tree(k.map), "kernel": kernel_tree(k.kernel)},
     Matern: _matern,
-    Partitioned: _partitioned,
     Polynomial: lambda k: {
         "kind": "polynomial",
         "scale": float(k.scale),
@@ -117,19 +64,11 @@ _KERNELS: dict[type, Callable[[Any], Tree]] = {
         "degree": int(k.degree),
     },
     Product: _pair("product"),
-    RationalQuadratic: lambda k: {
-        "kind": "rational_quadratic",
-        "alpha": float(k.alpha),
-        "length": _length(k),
-    },
-    ReciprocalSemigroup: _half_line("reciprocal_semigroup", "rate"),
     Scaled: lambda k: {
         "kind": "scaled",
         "factor": float(k.factor),
         "kernel": kernel_tree(k.kernel),
     },
-    SkewedChiSquared: _half_line("skewed_chi_squared", "c"),
-    SkewedIntersection: _half_line("skewed_intersection", "c"),
     Sum: _pair("sum"),
 }
 
@@ -140,13 +79,14 @@ def kernel_tree(kernel: Kernel) -> Tree:
     Raises
     ------
     ExportError
-        For a kernel from a function, one of the user's own, or one that NumPy cannot evaluate.
+        For a kernel that exported files do not know.
     """
     known = _KERNELS.get(type(kernel))
     if known is None:
+        names = ", ".join(each.__name__ for each in _KERNELS)
         raise ExportError(
-            f"The kernel {kernel!r} is code of your own, which a file of numbers cannot hold. Use "
-            "one of mercer.kernels."
+            f"Exported files have no formula for the kernel {kernel!r}. Train with those that they "
+            f"know ({names}), or load the model with mercer."
         )
     return known(kernel)
 
@@ -204,8 +144,6 @@ _MAPS: dict[type, Callable[[Any], Tree]] = {
     Chain: lambda m: {"kind": "chain", "first": map_tree(m.first), "last": map_tree(m.last)},
     Curves: _curves,
     Indicators: _indicators,
-    Logarithms: lambda m: {"kind": "logarithm", "shift": float(m.c)},
-    Roots: lambda m: {"kind": "root"},
 }
 
 
@@ -215,77 +153,15 @@ def map_tree(map: Any) -> Tree | None:
     Raises
     ------
     ExportError
-        For a map that is code of the user's own.
+        For a map that exported files do not know.
     """
     if map is None:
         return None
     known = _MAPS.get(type(map))
     if known is None:
+        names = ", ".join(each.__name__ for each in _MAPS)
         raise ExportError(
-            f"The map {map!r} is code of your own, which a file of numbers cannot hold. Use one of "
-            "mercer.maps."
+            f"Exported files have no formula for the map {map!r}. Train with those that they know "
+            f"({names}), or load the model with mercer."
         )
     return known(map)
-
-
-# -- random features -------------------------------------------------------------------------------
-
-
-def _both(kind: str) -> Callable[[Any], Tree]:
-    return lambda m: {
-        "kind": kind,
-        "left": features_tree(m.left),
-        "right": features_tree(m.right),
-    }
-
-
-def _behind(features: MappedMap) -> Tree:
-    # Features behind a map are made with that of a kernel, or with the image of a half-line.
-    image: Any = features.image
-    kernel = getattr(image, "__self__", None)
-    image = kernel.map if isinstance(kernel, Mapped) else image
-    return {"kind": "mapped", "map": map_tree(image), "inner": features_tree(features.inner)}
-
-
-_FEATURES: dict[type, Callable[[Any], Tree]] = {
-    AdditiveMap: lambda m: {"kind": "additive", "paired": bool(m.paired)},
-    ArcCosineMap: lambda m: {"kind": "ramps", "order": int(m.order)},
-    CosineMap: lambda m: {
-        "kind": "cosine",
-        "paired": bool(m.options.paired),
-        "hadamard": m.design == "hadamard",
-    },
-    ExponentialMap: lambda m: {"kind": "exponential"},
-    MappedMap: _behind,
-    ProductMap: _both("product"),
-    ScaledMap: lambda m: {
-        "kind": "scaled",
-        "factor": float(m.factor),
-        "inner": features_tree(m.inner),
-    },
-    SeriesMap: lambda m: {"kind": "series", "scale": float(m.scale)},
-    SignMap: lambda m: {"kind": "signs"},
-    SumMap: _both("sum"),
-    TensorSketchMap: lambda m: {
-        "kind": "sketch",
-        "offset": float(m.offset),
-        "scale": float(m.scale),
-    },
-}
-
-
-def features_tree(features: Any) -> Tree:
-    """Return a map to random features as a tree, without its numbers.
-
-    Raises
-    ------
-    ExportError
-        For features of the user's own.
-    """
-    known = _FEATURES.get(type(features))
-    if known is None:
-        raise ExportError(
-            f"The random features {type(features).__name__} are code of your own, which a file of "
-            "numbers cannot hold. Use a kernel of mercer.kernels."
-        )
-    return known(features)

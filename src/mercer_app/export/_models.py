@@ -33,7 +33,7 @@ from mercer.losses import Loss, Poisson
 from mercer.sums import GlobalPart
 from mercer_app.export import _answers, _runtime
 from mercer_app.export._columns import gaps_tree, modules_of, probe_table, table_tree
-from mercer_app.export._functions import deviations_tree, function_tree, posterior_tree
+from mercer_app.export._functions import function_tree, posterior_tree
 from mercer_app.export._kernels import ExportError, Tree, map_tree
 
 # What an exported model may differ by before it is refused, usually and at most, in units of its
@@ -55,7 +55,6 @@ def _tree(task: str, function: Tree, n_features: int, n_scores: int, **more: Any
         "mean": 0.0,
         "offset": 0.0,
         "flat": True,
-        "std": None,
         "gaps": gaps_tree(NullValues()),
     }
     return {
@@ -79,8 +78,8 @@ def _size(tree: Any) -> int:
     return own + sum(map(_size, tree.values()))
 
 
-def model_tree(model: Any, *, std: bool = False) -> Tree:
-    """Return a fitted model as a tree, with ``std`` with standard deviations.
+def model_tree(model: Any) -> Tree:
+    """Return a fitted model as a tree.
 
     Raises
     ------
@@ -88,7 +87,7 @@ def model_tree(model: Any, *, std: bool = False) -> Tree:
         If a part of it cannot be exported.
     """
     if isinstance(model, TableModel):
-        return _of_table_model(model, std)
+        return _of_table_model(model)
     if isinstance(model, GaussianProcessRegressor):
         check_is_fitted(model, "posterior_")
         function, mean = posterior_tree(model.posterior_)
@@ -101,12 +100,6 @@ def model_tree(model: Any, *, std: bool = False) -> Tree:
             n_outputs,
             intercept=mean,
             flat=flat,
-            std=deviations_tree(model.posterior_) if std else None,
-        )
-    if std:
-        raise ExportError(
-            f"`std` is for Gaussian processes, and a {type(model).__name__} has no standard "
-            "deviations. Leave it out."
         )
     tasks = {
         KernelClassifier: ("classification", _of_classes),
@@ -182,8 +175,8 @@ def _of_novelty(model: NoveltyDetector) -> Tree:
     return {"offset": float(model.offset_)}
 
 
-def _of_table_model(model: TableModel, std: bool) -> Tree:
-    tree = model_tree(model.estimator, std=std)
+def _of_table_model(model: TableModel) -> Tree:
+    tree = model_tree(model.estimator)
     tree["table"] = table_tree(model.preprocessor)
     tree["gaps"] = gaps_tree(model.preprocessor.nulls_)
     if model.predicts_quantities:
@@ -255,7 +248,7 @@ def _probes(model: Any) -> NDArray[Any]:
 # -- files -----------------------------------------------------------------------------------------
 
 
-def source_of(model: Any, *, std: bool = False) -> str:
+def source_of(model: Any) -> str:
     """Return the text of a Python file that predicts as a model does.
 
     Raises
@@ -268,7 +261,7 @@ def source_of(model: Any, *, std: bool = False) -> str:
         columns = copy.copy(columns)
         columns.exclude = (*columns.exclude, _NO_TARGET)
         model = TableModel(without_columns(model), columns, _NO_TARGET)
-    tree = model_tree(model, std=std)
+    tree = model_tree(model)
     check_tree(tree, model)
     arrays: dict[str, NDArray[Any]] = {}
     text = json.dumps(_without_arrays(tree, arrays), allow_nan=False)
@@ -338,8 +331,6 @@ def _docstring(text: str) -> str:
 
 def _answers_of(tree: Tree) -> Iterator[str]:
     yield "predict"
-    if tree["std"] is not None:
-        yield "predict_std"
     if tree["link"] in ("logistic", "softmax"):
         yield "predict_proba"
     if tree["task"] in ("classification", "novelty", "rank"):

@@ -30,47 +30,16 @@ def _squared_distances(X: Array, Z: Array) -> Array:
     return np.asarray(np.maximum(squares, 0.0))
 
 
-def _by_columns(
-    X: Array, Z: Array, term: Callable[[Array, Array], Array], *, product: bool
-) -> Array:
-    """Sum or product over the columns of a function of two numbers."""
-    total: Array = np.ones((len(X), len(Z))) if product else np.zeros((len(X), len(Z)))
+def _distances(X: Array, Z: Array) -> Array:
+    """Sum the distances in each column."""
+    total: Array = np.zeros((len(X), len(Z)))
     for x, z in zip(X.T, Z.T, strict=True):
-        values = term(x[:, None], z[None])
-        total = total * values if product else total + values
+        total += np.abs(x[:, None] - z)
     return total
 
 
-def _inside(X: Array, low: float, *, open_low: bool = False) -> None:
-    if (low >= X if open_low else low > X).any():
-        raise ValueError(
-            f"The kernel of this model takes numbers {'above' if open_low else 'from'} {low:g} on "
-            "only, and a row has a smaller one."
-        )
-
-
-def _ordered(term: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
-    """Make a function of two numbers of one of the lesser and the greater of them."""
-
-    def of_both(a: Array, b: Array) -> Array:
-        low, high = np.minimum(a, b), np.maximum(a, b)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(high > 0.0, term(low, high), 0.0)
-
-    return of_both
-
-
-def _jensen_shannon(low: Array, high: Array) -> Array:
-    ratio = low / high
-    together = np.log1p(ratio)
-    tail = np.where(ratio > 0.0, low * (together - np.log(np.where(ratio > 0.0, ratio, 1.0))), 0.0)
-    return np.where(ratio > 0.0, (high * together + tail) * (0.5 / math.log(2.0)), 0.0)
-
-
 def _matern(squares: Array, nu: float, length: float) -> Array:
-    """Matern kernel of half an odd integer, or of a large order."""
-    if nu >= 60.0:
-        return _matern_of_large_order(np.minimum(squares * (2 / (nu * length**2)), 1e8), nu)
+    """Matern kernel of half an odd integer."""
     a = np.minimum(np.sqrt(squares) * (math.sqrt(2 * nu) / length), 1e4)
     p = round(nu - 0.5)
     total = np.zeros_like(a)
@@ -80,102 +49,16 @@ def _matern(squares: Array, nu: float, length: float) -> Array:
     return np.asarray(np.exp(-a) * total * (math.factorial(p) / math.factorial(2 * p)))
 
 
-def _matern_of_large_order(z2: Array, nu: float) -> Array:
-    """DLMF, eq. (10.41.4), over its own limit at 0."""
-    s = np.sqrt(1 + z2)
-    excess = z2 / (1 + s)
-    K = np.exp(-nu * (excess - np.log1p(excess / 2)))
-    return np.asarray(K * _debye_sum(1 / s, nu) / (_debye_sum(np.ones(1), nu) * np.sqrt(s)))
-
-
-def _debye_sum(t: Array, nu: float) -> Array:
-    t2 = t * t
-    u1 = t * (3 - 5 * t2) / 24
-    u2 = t2 * (81 + t2 * (-462 + t2 * 385)) / 1152
-    u3 = t * t2 * (30375 + t2 * (-369603 + t2 * (765765 - t2 * 425425))) / 414720
-    u4 = 349922430 + t2 * (-446185740 + t2 * 185910725)
-    u4 = t2 * t2 * (4465125 + t2 * (-94121676 + t2 * u4)) / 39813120
-    return np.asarray(1 - (u1 - (u2 - (u3 - u4 / nu) / nu) / nu) / nu)
-
-
-def _arc_cosine(X: Array, Z: Array, order: int) -> Array:
-    x, z = np.sqrt(np.sum(X * X, axis=1)), np.sqrt(np.sum(Z * Z, axis=1))
-    U, V = (R / np.where(r > 0.0, r, 1.0)[:, None] for R, r in ((X, x), (Z, z)))
-    # By chords of the unit sphere, exact for nearly equal and nearly opposite directions.
-    near = np.sqrt(_squared_distances(U, V)), np.sqrt(_squared_distances(U, -V))
-    theta = 2.0 * np.arctan2(*near)
-    theta[(x == 0.0)[:, None] | (z == 0.0)[None]] = math.pi / 2
-    cosine, sine, rest = np.cos(theta), np.sin(theta), math.pi - theta
-    if order == 0:
-        return np.asarray(rest * np.outer(np.sign(x), np.sign(z)) / math.pi)
-    if order == 1:
-        return np.asarray((rest * cosine + sine) * np.outer(x, z) / math.pi)
-    K = rest * (1 + 2 * cosine**2) + 3 * sine * cosine
-    return np.asarray(K * np.outer(x * x, z * z) / math.pi)
-
-
-def _series(T: Array, coefficients: Array | None) -> Array:
-    if coefficients is None:
-        return np.exp(T)
-    return np.asarray(np.polynomial.polynomial.polyval(T, coefficients))
-
-
-def _half_line(spec: Spec, X: Array, Z: Array) -> Array:
-    kind, number = spec["of"], spec["number"]
-    skewed = kind.startswith("skewed")
-    _inside(X, -number if skewed else 0.0, open_low=skewed)
-    if skewed:
-        X, Z = X + number, Z + number
-    if kind == "skewed_chi_squared":
-        term = _ordered(lambda a, b: 2.0 * np.sqrt(a / b) / (1.0 + a / b))
-        return _by_columns(X, Z, term, product=True)
-    if kind == "skewed_intersection":
-        return _by_columns(X, Z, _ordered(lambda a, b: np.sqrt(a / b)), product=True)
-    if kind == "exponential_semigroup":
-        sums = _by_columns(X, Z, lambda a, b: np.sqrt(a + b), product=False)
-        return np.asarray(np.exp(-number * sums))
-    if kind == "reciprocal_semigroup":
-        return _by_columns(X, Z, lambda a, b: number / (a + b + number), product=True)
-    terms: dict[str, Callable[[Array, Array], Array]] = {
-        "hellinger": lambda a, b: np.sqrt(a) * np.sqrt(b),
-        "chi_squared": lambda a, b: 2.0 * a / (1.0 + a / b),
-        "intersection": lambda a, b: a,
-        "jensen_shannon": _jensen_shannon,
-    }
-    return _by_columns(X, Z, _ordered(terms[kind]), product=False)
-
-
-def _partitioned(spec: Spec, X: Array, Z: Array) -> Array:
-    of_x, of_z = cells_of(spec["cells"], X), cells_of(spec["cells"], Z)
-    K = np.zeros((len(X), len(Z)))
-    for cell in np.intersect1d(of_x, of_z):
-        i, j = np.flatnonzero(of_x == cell), np.flatnonzero(of_z == cell)
-        K[np.ix_(i, j)] = kernel_values(spec["kernels"][cell], X[i], Z[j]) + spec["constant"]
-    return K
-
-
 _KERNELS: dict[str, Callable[[Spec, Array, Array], Array]] = {
     "gaussian": lambda s, X, Z: np.exp(_squared_distances(X, Z) * (-0.5 / s["length"] ** 2)),
-    "laplacian": lambda s, X, Z: np.exp(
-        _by_columns(X, Z, lambda a, b: np.abs(a - b), product=False) / -s["length"]
-    ),
+    "laplacian": lambda s, X, Z: np.exp(_distances(X, Z) / -s["length"]),
     "matern": lambda s, X, Z: _matern(_squared_distances(X, Z), s["nu"], s["length"]),
-    "rational_quadratic": lambda s, X, Z: np.exp(
-        -s["alpha"] * np.log1p(_squared_distances(X, Z) * (0.5 / (s["alpha"] * s["length"] ** 2)))
-    ),
-    "cauchy": lambda s, X, Z: _by_columns(
-        X, Z, lambda a, b: 1.0 / (1.0 + ((a - b) / s["length"]) ** 2), product=True
-    ),
     "constant": lambda s, X, Z: np.full((len(X), len(Z)), s["value"]),
     "polynomial": lambda s, X, Z: (s["scale"] * (X @ Z.T) + s["offset"]) ** s["degree"],
-    "series": lambda s, X, Z: _series(s["scale"] * (X @ Z.T), s["coefficients"]),
-    "arc_cosine": lambda s, X, Z: _arc_cosine(X, Z, s["order"]),
-    "half_line": _half_line,
     "sum": lambda s, X, Z: kernel_values(s["left"], X, Z) + kernel_values(s["right"], X, Z),
     "product": lambda s, X, Z: kernel_values(s["left"], X, Z) * kernel_values(s["right"], X, Z),
     "scaled": lambda s, X, Z: s["factor"] * kernel_values(s["kernel"], X, Z),
     "mapped": lambda s, X, Z: kernel_values(s["kernel"], mapped(s["map"], X), mapped(s["map"], Z)),
-    "partitioned": _partitioned,
 }
 
 
@@ -269,12 +152,6 @@ def mapped(spec: Spec | None, X: Array) -> Array:
     if spec["kind"] == "chain":
         inner = mapped(spec["first"], X.astype(np.float64))
         return mapped(spec["last"], inner).astype(X.dtype)
-    if spec["kind"] == "logarithm":
-        _inside(X, -spec["shift"], open_low=True)
-        return np.asarray(np.log(X + X.dtype.type(spec["shift"])))
-    if spec["kind"] == "root":
-        _inside(X, 0.0)
-        return np.sqrt(X)
     return {"affine": _affine, "curves": _curves, "indicators": _indicators}[spec["kind"]](spec, X)
 
 
@@ -283,104 +160,6 @@ def _in_type(X: Array, dtype: str) -> Array:
     if dtype == "float32" and X.dtype != np.float32:
         X = np.clip(X, -1e30, 1e30)
     return X.astype(dtype)
-
-
-# -- random features -------------------------------------------------------------------------------
-
-
-def _turned(turns: Array, phases: Array, m: int, *, paired: bool) -> Array:
-    """Cosines, or cosines and sines, of angles in turns."""
-    turns, phases = turns.astype(np.float64), phases.astype(np.float64)
-    if not paired:
-        return np.asarray(np.cos(2 * math.pi * (turns + phases)))
-    angles = 2 * math.pi * turns[:, : m // 2]
-    last = np.cos(2 * math.pi * (turns[:, m // 2 :] + phases))
-    return np.concatenate([np.cos(angles), np.sin(angles), last], axis=1)
-
-
-def _hadamard(X: Array, signs: Array, scales: Array) -> Array:
-    """Products of rows with signs, three transforms of Hadamard, and scales."""
-    n, d = X.shape
-    p = max(4, 1 << (d - 1).bit_length())
-    pieces = []
-    for start in range(0, scales.size, p):
-        a = np.zeros((n, p))
-        a[:, :d] = X
-        for t in range(3):
-            a = a * signs[t, start : start + p]
-            h = 1
-            while h < p:
-                pairs = a.reshape(n, -1, 2, h)
-                a = np.stack([pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]], 2)
-                a, h = a.reshape(n, p), 2 * h
-        pieces.append(a)
-    return np.concatenate(pieces, axis=1)[:, : scales.size] * scales
-
-
-def _additive(spec: Spec, X: Array, numbers: list[Array], m: int) -> Array:
-    _inside(X, 0.0)
-    inputs, frequencies, phases = numbers
-    logarithms = np.log(X, where=X != 0, out=np.zeros_like(X))
-    Z = _turned(logarithms[:, inputs] * frequencies, phases, m, paired=spec["paired"])
-    roots = np.sqrt(X)[:, inputs]
-    if spec["paired"]:
-        half = m // 2
-        roots = np.concatenate([roots[:, :half], roots[:, :half], roots[:, half:]], axis=1)
-    return np.asarray(Z * roots * math.sqrt(2 * X.shape[1] / m))
-
-
-def _sketch(spec: Spec, X: Array, numbers: list[Array], m: int) -> Array:
-    places, signs = numbers
-    rows = np.concatenate(
-        [np.full((len(X), 1), math.sqrt(spec["offset"])), X * math.sqrt(spec["scale"])], axis=1
-    )
-    spectrum = np.ones(m // 2 + 1, dtype=complex)
-    for where, sign in zip(places, signs, strict=True):
-        counts = np.zeros((m, len(rows)))
-        np.add.at(counts, where, (rows * sign).T)
-        spectrum = spectrum * np.fft.rfft(counts.T, axis=1)
-    return np.fft.irfft(spectrum, n=m, axis=1)
-
-
-def features(spec: Spec, X: Array, numbers: list[Array], m: int) -> Array:
-    """Random features of rows of the type of the numbers, (n, m), in double precision."""
-    kind = spec["kind"]
-    if kind == "scaled":
-        return math.sqrt(spec["factor"]) * features(spec["inner"], X, numbers, m)
-    if kind == "mapped":
-        return features(spec["inner"], mapped(spec["map"], X), numbers, m)
-    if kind == "sum":
-        n_left, shift, count = (int(number) for number in numbers[0])
-        left = features(spec["left"], X, numbers[1 : 1 + count], n_left)
-        right = features(spec["right"], X, numbers[1 + count :], m - n_left)
-        return np.roll(np.concatenate([left, right], axis=1), shift, axis=1)
-    if kind == "product":
-        count, order = int(numbers[0][0]), numbers[1]
-        left = features(spec["left"], X, numbers[2 : 2 + count], m)
-        right = features(spec["right"], X, numbers[2 + count :], m)
-        return np.asarray(left * (right[:, order] if order.size else right) * math.sqrt(m))
-    if kind == "cosine":
-        *frequencies, phases = numbers
-        turns = _hadamard(X, *frequencies) if spec["hadamard"] else X @ frequencies[0]
-        return math.sqrt(2 / m) * _turned(turns, phases, m, paired=spec["paired"])
-    if kind == "additive":
-        return _additive(spec, X, numbers, m)
-    if kind == "sketch":
-        return _sketch(spec, X, numbers, m)
-    if kind == "series":
-        X = X * X.dtype.type(spec["scale"])
-        Z = np.tile(numbers[0].astype(np.float64) / math.sqrt(m), (len(X), 1))
-        for columns, signs in zip(numbers[1::2], numbers[2::2], strict=True):
-            Z[:, columns] *= X @ signs
-        return Z
-    projections = (X @ numbers[0]).astype(np.float64)
-    if kind == "signs":
-        return projections / math.sqrt(m)
-    if kind == "exponential":
-        _inside(X, 0.0)
-        return np.asarray(np.exp(-projections) / math.sqrt(m))
-    ramps = np.heaviside(projections, 0) if spec["order"] == 0 else np.maximum(projections, 0)
-    return np.asarray(ramps ** max(spec["order"], 1) * math.sqrt(2 / m))
 
 
 # -- functions -------------------------------------------------------------------------------------
@@ -392,13 +171,18 @@ def _expansion(spec: Spec, X: Array) -> Array:
     return np.asarray(K @ spec["coefficients"])
 
 
-def _of_features(spec: Spec, X: Array) -> Array:
-    rows = X.astype(spec["type"])
-    values = np.zeros((len(X), spec["n_outputs"]))
+def _cosines(spec: Spec, X: Array) -> Array:
+    """Sum cosines, or pairs of cosines and sines, of angles in turns."""
+    rows, values = X.astype(spec["type"]), 0.0
     for block in spec["blocks"]:
-        coefficients = block["coefficients"].astype(np.float64) * block["factor"]
-        values += features(spec["map"], rows, block["numbers"], len(coefficients)) @ coefficients
-    return values
+        turns = (rows @ block["frequencies"].astype(rows.dtype)).astype(np.float64)
+        phases, m = block["phases"].astype(np.float64), len(block["coefficients"])
+        n_pairs = m // 2 if spec["paired"] else 0
+        angles = 2 * math.pi * turns[:, :n_pairs]
+        alone = np.cos(2 * math.pi * (turns[:, n_pairs:] + phases))
+        Z = np.concatenate([np.cos(angles), np.sin(angles), alone], axis=1)
+        values = values + math.sqrt(2 / m) * (Z @ block["coefficients"])
+    return np.asarray(values)
 
 
 def _cells(spec: Spec, X: Array) -> Array:
@@ -472,7 +256,7 @@ def _behind(spec: Spec, X: Array) -> Array:
 
 _FUNCTIONS: dict[str, Callable[[Spec, Array], Array]] = {
     "expansion": _expansion,
-    "features": _of_features,
+    "cosines": _cosines,
     "cells": _cells,
     "trees": _trees,
     "sum": _sum,

@@ -2,14 +2,10 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score, roc_curve
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from numpy.testing import assert_allclose
 
-from mercer import KernelRanker, NoveltyDetector
-from mercer.display import DecisionSurfaceDisplay, RankingDisplay, ROCCurveDisplay
+from mercer import KernelRanker
+from mercer.display import DecisionSurfaceDisplay, RankingDisplay
 
 matplotlib = pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure  # noqa: E402
@@ -33,81 +29,6 @@ def rows():
 @pytest.fixture(scope="module")
 def ranker(rows):
     return KernelRanker(random_state=0).fit(*rows)
-
-
-# -- ROC curves ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_a_roc_curve_is_scikit_learns(rows, ranker, weighted):
-    X, y = rows
-    weights = np.random.default_rng(1).uniform(0.5, 2.0, y.size) if weighted else None
-    display = ROCCurveDisplay.from_estimator(ranker, X, y, sample_weight=weights, ax=new_axes())
-    scores = ranker.decision_function(X)
-    fpr, tpr, _ = roc_curve(y == "yes", scores, sample_weight=weights)
-    assert_array_equal(display.fpr, fpr)
-    assert_array_equal(display.tpr, tpr)
-    area = roc_auc_score(y == "yes", scores, sample_weight=weights)
-    assert_allclose(display.roc_auc, area, rtol=1e-12)
-    assert labels_of(display.ax_) == ["chance", f"KernelRanker, area {area:.4g}"]
-    assert display.ax_.get_xlabel() == "False positive rate (positive: yes)"
-
-
-def test_the_other_class_may_be_the_positive_one(rows, ranker):
-    usual = ROCCurveDisplay.from_estimator(ranker, *rows, ax=new_axes())
-    other = ROCCurveDisplay.from_estimator(ranker, *rows, pos_label="no", ax=new_axes())
-    # Classes and scores change places together.
-    assert_allclose(other.roc_auc, usual.roc_auc, rtol=1e-12)
-    assert other.pos_label == "no"
-
-
-def test_curves_of_several_models_share_axes_and_one_chance_line(rows, ranker):
-    ax = new_axes()
-    pipeline = make_pipeline(StandardScaler(), LogisticRegression()).fit(*rows)
-    novelty = NoveltyDetector(random_state=0).fit(rows[0])
-    for model in (ranker, pipeline, novelty):
-        ROCCurveDisplay.from_estimator(model, *rows, ax=ax)
-    assert [label.split(",")[0] for label in labels_of(ax)] == [
-        "chance",
-        "KernelRanker",
-        "LogisticRegression",
-        "NoveltyDetector",
-    ]
-    assert len({line.get_color() for line in ax.lines}) == 4
-
-
-def test_a_long_curve_is_drawn_with_few_points():
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 20_000)
-    display = ROCCurveDisplay.from_predictions(y, y + rng.standard_normal(y.size), ax=new_axes())
-    assert display.fpr.size > 5000
-    assert len(display.line_.get_xdata()) <= 400
-    assert (display.line_.get_xdata()[-1], display.line_.get_ydata()[-1]) == (1.0, 1.0)
-
-
-def test_the_area_is_computed_where_it_is_not_given():
-    assert ROCCurveDisplay(fpr=[0.0, 0.0, 1.0], tpr=[0.0, 0.5, 1.0]).roc_auc == 0.75
-
-
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: ROCCurveDisplay(fpr=[0.0, 1.0], tpr=[0.0]), "one length"),
-        (lambda: ROCCurveDisplay.from_predictions([1, 2, 3], [1, 2, 3]), "3 value"),
-        (lambda: ROCCurveDisplay.from_predictions([1, 1], [1, 2]), "1 value"),
-        (lambda: ROCCurveDisplay.from_predictions([0, 1], [1, 2], pos_label=5), "pos_label"),
-    ],
-)
-def test_what_has_no_roc_curve_is_refused(call, words):
-    with pytest.raises(ValueError, match=words):
-        call()
-
-
-def test_scores_of_many_classes_have_no_roc_curve(rows):
-    X, _ = rows
-    model = LogisticRegression().fit(X, np.arange(len(X)) % 3)
-    with pytest.raises(ValueError, match="3 scores a row"):
-        ROCCurveDisplay.from_estimator(model, X, np.arange(len(X)) % 3)
 
 
 # -- scores -------------------------------------------------------------------------------------
@@ -175,9 +96,8 @@ def test_wrong_arguments_are_refused(arguments, words):
 
 def test_a_model_of_pairs_without_scores_says_so(rows):
     model = KernelRanker(pair_kernel="mlpk", pair_label="same", random_state=0).fit(*rows)
-    for display in (RankingDisplay, ROCCurveDisplay):
-        with pytest.raises(AttributeError, match="decision_function"):
-            display.from_estimator(model, *rows)
+    with pytest.raises(AttributeError, match="decision_function"):
+        RankingDisplay.from_estimator(model, *rows)
 
 
 # -- the function -------------------------------------------------------------------------------

@@ -62,7 +62,6 @@ NAMES = {
         "LossDistributionDisplay",
         "ModelOrderDisplay",
         "MonitorDisplay",
-        "ROCCurveDisplay",
         "RaceDisplay",
         "RankingDisplay",
         "RegressionCurveDisplay",

@@ -11,11 +11,12 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.metrics import confusion_matrix
 from sklearn.svm import OneClassSVM
 
 from mercer import GaussianProcessRegressor, KernelClassifier
 from mercer.expansions import RandomFeatures
-from mercer_app.report import figures_for, quantity_figures, write_report
+from mercer_app.report import class_figures, figures_for, quantity_figures, write_report
 
 matplotlib = pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure  # noqa: E402
@@ -149,7 +150,8 @@ def test_numbers_of_the_summary_do_not_break(tmp_path):
 def test_references_inside_figures_lead_somewhere(standard_text):
     text = standard_text
     page = Page(text)
-    used = [v[1:] for v in page.values("xlink:href")] + re.findall(r"url\(#([^)]*)\)", text)
+    links = [v for v in page.values("xlink:href") if v.startswith("#")]  # others are pixels
+    used = [v[1:] for v in links] + re.findall(r"url\(#([^)]*)\)", text)
     assert used
     assert set(used) <= set(page.ids)
 
@@ -291,6 +293,33 @@ def test_figures_of_a_regressor(n_features, n_outputs, function, tmp_path):
         figures = figures_for(model, X, truth)
         assert_captions(figures, expected + ["The learned"] * function)
     Page(report_text(tmp_path / "r.html", figures=figures[2:]))  # those of a run are above
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 14, 20])
+def test_a_confusion_matrix_has_counts_and_shades_of_shares(n_classes):
+    rng = np.random.default_rng(0)
+    truth, said = rng.integers(n_classes, size=(2, 3000))
+    counts = confusion_matrix(truth, said)
+    (_, figure), *_ = class_figures(truth, said)
+    ax = figure.axes[0]
+    (image,) = ax.images
+    assert_allclose(image.get_array(), counts / counts.sum(axis=1, keepdims=True))
+    assert image.get_clim() == (0.0, 1.0)
+    texts = [text.get_text() for text in ax.texts]
+    assert texts == ([f"{n:,}" for n in counts.ravel()] if n_classes <= 14 else [])
+    names = [label.get_text() for label in ax.get_xticklabels()]
+    assert names == ([str(k) for k in range(n_classes)] if n_classes <= 14 else [])
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("Predicted class", "True class")
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_the_ideal_line_and_the_points_of_each_output_are_named_once(n_outputs):
+    rng = np.random.default_rng(0)
+    truth, predicted = rng.normal(size=(2, 50, n_outputs))
+    (_, figure), *_ = quantity_figures(truth, predicted)
+    labels = figure.axes[0].get_legend_handles_labels()[1]
+    points = ["row"] if n_outputs == 1 else [f"output {j}" for j in range(n_outputs)]
+    assert sorted(labels) == sorted(["ideal", *points])
 
 
 REGRESSOR = ["True against predicted", "Errors of held-out rows over", "Errors of held-out"]

@@ -12,9 +12,9 @@ needs neither.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import RocCurveDisplay
 
 from mercer import KernelClassifier, KernelRanker, recipes
-from mercer.display import ROCCurveDisplay
 from mercer.expansions import KOMP
 
 # %%
@@ -53,7 +53,7 @@ models = {
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
 for name, model in models.items():
     scores = model.decision_function(X_test)
-    ROCCurveDisplay.from_predictions(y_test, scores, name=name, ax=left)
+    RocCurveDisplay.from_predictions(y_test, scores, name=name, ax=left)
 x0, x1 = np.meshgrid(np.linspace(-3, 3, 81), np.linspace(-3, 3, 81))
 grid = np.column_stack([x0.ravel(), x1.ravel(), np.zeros((x0.size, 2))])
 scores = models["pairs of rows"].decision_function(grid).reshape(x0.shape)

@@ -10,7 +10,7 @@ from mercer.display._explaining import DependenceDisplay, ExplanationDisplay, Im
 from mercer.display._functions import DecisionSurfaceDisplay, RegressionCurveDisplay
 from mercer.display._losses import LossDistributionDisplay, Tail, row_losses, tail_of
 from mercer.display._race import RaceDisplay
-from mercer.display._ranking import RankingDisplay, ROCCurveDisplay
+from mercer.display._ranking import RankingDisplay
 from mercer.display._runs import (
     HistoryLike,
     LearningCurveDisplay,
@@ -29,7 +29,6 @@ __all__ = [
     "LossDistributionDisplay",
     "ModelOrderDisplay",
     "MonitorDisplay",
-    "ROCCurveDisplay",
     "RaceDisplay",
     "RankingDisplay",
     "RegressionCurveDisplay",

@@ -227,6 +227,32 @@ def report_axes(*, height: float = 3.4) -> tuple[Figure, Axes]:
     return figure, figure.subplots()
 
 
+def report_diagonal() -> tuple[Figure, Axes]:
+    """Return a new report figure as :func:`report_axes`, of shares over shares, alike if ideal."""
+    figure, ax = report_axes(height=3.8)
+    ax.plot([0, 1], [0, 1], color=FAINT, linestyle="dashed", linewidth=1.0, label="ideal")
+    ax.set(aspect="equal", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    return figure, ax
+
+
+def bar_edges(values: NDArray[np.float64], n_bars: int = 40) -> NDArray[np.float64]:
+    """Return edges of the bars of a histogram, for all values but the outer half per cent.
+
+    These would squeeze all others into a few bars: clip them, so that they go into the end bars.
+
+    Examples
+    --------
+    >>> bar_edges(np.array([1.0, 1.0]), n_bars=2)
+    array([0.5, 1. , 1.5])
+    """
+    low, high = np.percentile(values, [0.5, 99.5])
+    return (
+        np.linspace(low, high, n_bars + 1)
+        if high > low
+        else np.linspace(low - 0.5, high + 0.5, n_bars + 1)
+    )
+
+
 def report_pair(*, height: float = 4.6) -> tuple[Figure, list[Axes]]:
     """Return a new report figure as :func:`report_axes`, with two axes one below the other."""
     figure, ax = report_axes(height=height)

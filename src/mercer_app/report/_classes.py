@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer.display import ROCCurveDisplay
 from mercer.display.drawing import (
     FAINT,
+    INK,
     PALETTE,
     draw_legend,
     format_number,
     literal_text,
     report_axes,
+    report_diagonal,
     report_style,
     tidy,
 )
@@ -103,10 +104,16 @@ def class_figures(
 
 def roc_figure(positive: NDArray[np.bool_], scores: Array, what: str) -> Captioned:
     """Draw the ROC curve of scores for what is positive."""
+    from sklearn.metrics import RocCurveDisplay, roc_auc_score
+
     figure, ax = report_axes(height=3.8)
-    curve = ROCCurveDisplay.from_predictions(positive, scores, ax=ax)
-    ax.set_xlabel("False positive rate")
-    area = format_number(curve.roc_auc)
+    area = format_number(roc_auc_score(positive, scores))
+    curve = RocCurveDisplay.from_predictions(positive, scores, plot_chance_level=True, ax=ax)
+    curve.line_.set(color=PALETTE[0], linewidth=2.0, label=f"model, area {area}")
+    curve.chance_level_.set(color=FAINT, linewidth=1.0, label="chance")
+    ax.set(xlabel="False positive rate", ylabel="True positive rate")
+    tidy(ax)
+    draw_legend(ax)
     figure.set_label(f"ROC curve for {what}: the area under it is {area}.")
     return f"ROC curve for {what}", figure
 
@@ -114,34 +121,35 @@ def roc_figure(positive: NDArray[np.bool_], scores: Array, what: str) -> Caption
 def _confusion(
     classes: NDArray[Any], y: NDArray[Any], predicted: NDArray[Any], of: str
 ) -> Captioned:
-    from matplotlib.colors import to_rgba_array
-    from sklearn.metrics import confusion_matrix
+    from matplotlib.colors import LinearSegmentedColormap, to_rgba
+    from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
     from sklearn.utils.multiclass import unique_labels
 
     labels = unique_labels(classes, y, predicted)
     counts = confusion_matrix(y, predicted, labels=labels)
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     n = len(labels)
-    figure, ax = report_axes(height=4.2 if n > 4 else 3.6)
+    named = n <= MAX_NAMED_CLASSES
+    names = [literal_text(label, max_length=12) for label in labels]
+    crowded = n > 4 and max(len(name) for name in names) > 3
     # Shades are degrees of transparency, so that the text on them fits a light and a dark page.
-    cells = np.tile(to_rgba_array(PALETTE[0]), (n, n, 1))
-    cells[..., 3] = 0.04 + 0.71 * shares
-    ax.pcolormesh(cells, edgecolors="none", linewidth=0, rasterized=n > MAX_NAMED_CLASSES)
-    ax.set(aspect="equal", xlim=(0, n), ylim=(n, 0))
-    if n <= MAX_NAMED_CLASSES:
-        names = [literal_text(label, max_length=12) for label in labels]
-        crowded = n > 4 and max(len(name) for name in names) > 3
-        ax.set_xticks(np.arange(n) + 0.5, names, rotation=45 if crowded else 0)
-        ax.set_yticks(np.arange(n) + 0.5, names)
-        size = 9.5 if n <= 6 else 7.0
-        for i, j in np.ndindex(n, n):
-            text = format_number(counts[i, j])
-            ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=size)
-    else:
-        ax.set_xticks([])
-        ax.set_yticks([])
-    ax.set_xlabel("Predicted class")
-    ax.set_ylabel("True class")
+    shades = LinearSegmentedColormap.from_list(
+        "shades", [to_rgba(PALETTE[0], 0.04), to_rgba(PALETTE[0], 0.75)]
+    )
+    figure, ax = report_axes(height=4.2 if n > 4 else 3.6)
+    drawn = ConfusionMatrixDisplay(counts, display_labels=names).plot(
+        ax=ax,
+        cmap=shades,
+        colorbar=False,
+        include_values=named,
+        values_format=",",
+        text_kw={"color": INK, "fontsize": 9.5 if n <= 6 else 7.0},
+        xticks_rotation=45 if crowded else "horizontal",
+    )
+    # Numbers are rows, shades their share of the true class.
+    drawn.im_.set(data=counts / np.maximum(counts.sum(axis=1, keepdims=True), 1), clim=(0.0, 1.0))
+    ax.set(xlabel="Predicted class", ylabel="True class")
+    if not named:
+        ax.set(xticks=[], yticks=[])
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     right, total = format_number(np.trace(counts)), format_number(len(y))
@@ -154,8 +162,7 @@ def _confusion(
 def _reliability(outcome: NDArray[np.bool_], probability: Array, of_what: str) -> Captioned:
     from sklearn.calibration import CalibrationDisplay
 
-    figure, ax = report_axes(height=3.8)
-    ax.plot([0, 1], [0, 1], color=FAINT, linestyle="dashed", linewidth=1.0, label="ideal")
+    figure, ax = report_diagonal()
     # Bins of equally many rows: bins of equal width can be nearly empty, hence very noisy.
     drawn = CalibrationDisplay.from_predictions(
         outcome.astype(int),
@@ -170,7 +177,6 @@ def _reliability(outcome: NDArray[np.bool_], probability: Array, of_what: str) -
         linewidth=2.0,
         markersize=5,
     )
-    ax.set(aspect="equal", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     ax.set_xlabel(literal_text(f"Predicted probability of {of_what}", max_length=48))
     ax.set_ylabel("Observed fraction")
     tidy(ax)

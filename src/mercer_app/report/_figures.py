@@ -16,12 +16,13 @@ from mercer.display import (
     RegressionCurveDisplay,
 )
 from mercer.display.drawing import (
-    FAINT,
     INK,
     PALETTE,
+    bar_edges,
     draw_legend,
     format_number,
     report_axes,
+    report_diagonal,
     report_style,
     tidy,
 )
@@ -207,10 +208,8 @@ def interval_figure(estimator: Any, X: Any, truth: Array) -> list[Captioned]:
     seen = np.arange(1, distance.size + 1) / distance.size
     rows = np.unique(np.linspace(0, said.size - 1, min(said.size, 400)).round().astype(int))
     with report_style():
-        figure, ax = report_axes(height=3.8)
-    ax.plot([0, 1], [0, 1], color=FAINT, linestyle="dashed", linewidth=1.0, label="ideal")
+        figure, ax = report_diagonal()
     ax.plot(said[rows], seen[rows], color=PALETTE[0], linewidth=2.0, label="model")
-    ax.set(aspect="equal", xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
     ax.set_xlabel("Probability of the central interval")
     ax.set_ylabel("Held-out rows in it")
     tidy(ax)
@@ -222,7 +221,8 @@ def interval_figure(estimator: Any, X: Any, truth: Array) -> list[Captioned]:
 
 def _scores(scores: Array) -> Captioned:
     figure, ax = report_axes()
-    counts, edges = np.histogram(scores, bins=40)
+    edges = bar_edges(scores)
+    counts, _ = np.histogram(np.clip(scores, edges[0], edges[-1]), bins=edges)
     ax.stairs(counts, edges, fill=True, color=PALETTE[0])
     ax.axvline(0.0, color=INK, linewidth=1.0, linestyle="dashed")
     ax.set_xlabel("Score: below 0 is novel")

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer.display.drawing import (
-    FAINT,
     INK,
     PALETTE,
+    bar_edges,
     draw_legend,
     format_number,
     literal_text,
     report_axes,
+    report_diagonal,
     report_style,
     short_ticks,
     subsample,
@@ -121,10 +122,21 @@ class _Clouds:
 
     def against(self) -> Captioned:
         """Draw true values over predicted ones, ideal on the diagonal."""
+        from matplotlib.ticker import AutoLocator
+        from sklearn.metrics import PredictionErrorDisplay
+
         figure, ax = report_axes(height=3.8)
-        ends = [float(self.truth.min()), float(self.truth.max())]
-        ax.plot(ends, ends, color=INK, linewidth=1.0, linestyle="dashed", label="ideal", zorder=3)
-        self._scatter(ax, self.truth)
+        rows = self.rows()
+        for j in range(len(self.labels)):
+            ideal = {"color": INK, "linewidth": 1.0, "zorder": 3, "alpha": 1.0}
+            PredictionErrorDisplay(y_true=self.truth[rows, j], y_pred=self.predicted[rows, j]).plot(
+                ax,
+                kind="actual_vs_predicted",
+                scatter_kwargs=self.style(j),
+                line_kwargs={**ideal, "label": None if j else "ideal"},
+            )
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_locator(AutoLocator())
         ax.set_ylabel("True value")
         self._finish(ax)
         correlation = _correlation(self.truth, self.predicted)
@@ -138,7 +150,9 @@ class _Clouds:
         """Draw errors over predictions, with the middle half of neighbours."""
         figure, ax = report_axes(height=3.8)
         ax.axhline(0.0, color=INK, linewidth=1.0, linestyle="dashed", zorder=3)
-        self._scatter(ax, self.off)
+        rows = self.rows()
+        for j in range(len(self.labels)):
+            ax.scatter(self.predicted[rows, j], self.off[rows, j], **self.style(j))
         said = ""
         groups = min(_GROUPS, len(self.off) // _ROWS_OF_A_GROUP)
         if self.alone and groups > 1 and np.ptp(self.predicted) > 0.0:
@@ -165,10 +179,7 @@ class _Clouds:
     def distribution(self) -> Captioned:
         """Draw how the errors are distributed."""
         figure, ax = report_axes()
-        # The outer half per cent would squeeze all others into a few bars; it goes into the end
-        # bars.
-        low, high = np.percentile(self.off, [0.5, 99.5])
-        edges = np.linspace(low, high, 41) if high > low else np.linspace(low - 0.5, low + 0.5, 41)
+        edges = bar_edges(self.off)
         for j, label in enumerate(self.labels):
             counts, _ = np.histogram(np.clip(self.off[:, j], edges[0], edges[-1]), bins=edges)
             ax.stairs(
@@ -192,19 +203,14 @@ class _Clouds:
         )
         return f"Errors of {self.of} (extremes in the end bars)", figure
 
-    def _scatter(self, ax: Axes, values: Array) -> None:
-        """Draw some values of rows over their predictions."""
-        rows = subsample(len(self.truth), _MAX_POINTS // len(self.labels))
-        for j, label in enumerate(self.labels):
-            ax.scatter(
-                self.predicted[rows, j],
-                values[rows, j],
-                s=9,
-                color=PALETTE[j],
-                alpha=0.55,
-                linewidths=0,
-                label="row" if self.alone else label,
-            )
+    def rows(self) -> NDArray[np.intp]:
+        """Return the rows to draw as points."""
+        return subsample(len(self.truth), _MAX_POINTS // len(self.labels))
+
+    def style(self, j: int) -> dict[str, Any]:
+        """Say how points of an output look."""
+        label = "row" if self.alone else self.labels[j]
+        return {"s": 9, "color": PALETTE[j], "alpha": 0.55, "linewidths": 0, "label": label}
 
     def _finish(self, ax: Axes) -> None:
         ax.set_xlabel("Predicted value")
@@ -224,13 +230,11 @@ def _below(truth: Array, predicted: Array, levels: Array, of: str) -> Captioned:
     """Draw how many rows are below the quantile of each level."""
     order = np.argsort(levels)
     shares = np.mean(truth <= predicted, axis=0)[order]
-    figure, ax = report_axes(height=3.8)
-    ax.plot([0, 1], [0, 1], color=FAINT, linestyle="dashed", linewidth=1.0, label="ideal")
+    figure, ax = report_diagonal()
     ax.plot(
         levels[order], shares, color=PALETTE[0], marker="o", markersize=5, linewidth=2.0,
         label="model",
     )  # fmt: skip
-    ax.set(aspect="equal", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     ax.set_xlabel("Level of the quantile")
     ax.set_ylabel("Rows below it")
     tidy(ax)

@@ -11,16 +11,24 @@ import pytest
 import river
 from numpy.testing import assert_allclose
 from river import compat
+from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError, UndefinedMetricWarning
 from sklearn.metrics import d2_pinball_score, mean_pinball_loss, r2_score
 from sklearn.model_selection import GridSearchCV
 
 from covering import covering
-from mercer import KernelClassifier, KernelRegressor, load_model
+from mercer import (
+    KernelClassifier,
+    KernelRanker,
+    KernelRegressor,
+    NoveltyDetector,
+    load_model,
+)
 from mercer.estimators.fitting import Given
+from mercer.estimators.start import Plan
 from mercer.exceptions import DivergenceError, NothingLearnedWarning
-from mercer.expansions import KOMP, Full
+from mercer.expansions import KOMP, Auto, Full, Stream
 from mercer.kernels import Gaussian, Laplacian, Linear, Polynomial
 from mercer.losses import Hinge, Huber, LeastSquaresMargin, Logistic, Quantile, Softmax
 from mercer.schedules import PowerDecay
@@ -93,7 +101,8 @@ def test_classes_may_come_one_after_the_other(order, loss, average):
 def add_classes(model, labels):
     """Let a model meet labels, but learn no row of them."""
     rows = np.zeros((len(labels), model.n_features_in_))
-    model._meet(model._checked(Given(rows, np.array(labels), more=True), model.targets_))
+    given = Given(rows, np.array(labels), more=True)
+    model._meet(model._checked(given, model.targets_, model.plan()))
 
 
 @pytest.mark.parametrize("second", ["a", "z"])
@@ -864,3 +873,53 @@ def test_a_callback_that_fails_leaves_the_model_as_it_was():
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, -TARGETS, callback=interrupt)
     assert model.learner_ is learner
+
+
+# -- what is left open -----------------------------------------------------------------------------
+
+
+FEW, MANY = np.zeros((100, 2)), np.zeros((300, 2))
+SPARSE_FRAME = pd.DataFrame.sparse.from_spmatrix(csr_matrix(FEW))
+
+
+@pytest.mark.parametrize(
+    ("model", "first", "expansion", "default", "races", "maps"),
+    [
+        (KernelClassifier(), None, Auto, "tables", True, False),
+        (KernelClassifier(), MANY, Auto, "tables", True, False),
+        (KernelClassifier(), FEW, Stream, "stream", True, False),
+        (KernelClassifier(), [{"a": 1.0}], Stream, "stream", True, False),
+        (KernelClassifier(), csr_matrix(FEW), Auto, "tables", True, False),
+        (KernelClassifier(), SPARSE_FRAME, Auto, "tables", True, False),
+        (KernelClassifier(kernel="gaussian"), FEW, Auto, "tables", False, False),
+        (KernelClassifier(risk="cvar"), FEW, Auto, "tables", True, False),
+        (KernelClassifier("hinge"), FEW, Auto, "tables", True, False),
+        (KernelClassifier(step_size=0.1), FEW, KOMP, None, False, True),
+        (KernelClassifier(expansion=Stream()), None, Stream, "stream", True, False),
+        (KernelRegressor("huber"), FEW, Auto, "tables", True, False),
+        (KernelRegressor("poisson"), FEW, Auto, "tables", True, False),
+        (KernelRegressor(expansion="komp"), FEW, KOMP, None, False, True),
+        (KernelRanker(), FEW, KOMP, None, False, False),
+        (NoveltyDetector(kernel="auto"), FEW, KOMP, None, False, True),
+    ],
+)
+def test_the_plan_says_what_auto_stands_for(model, first, expansion, default, races, maps):
+    plan = model.plan(first)
+    assert isinstance(plan.expansion, expansion)
+    assert (plan.default, plan.races, plan.maps) == (default, races, maps)
+
+
+@pytest.mark.parametrize("call", ["fit", "partial_fit"])
+def test_the_plan_is_made_once(monkeypatch, call):
+    made, of = [], Plan.of
+    monkeypatch.setattr(Plan, "of", lambda *args, **more: made.append(args) or of(*args, **more))
+    getattr(KernelClassifier(random_state=0), call)(X[:40], LABELS[:40])
+    assert len(made) == 1
+
+
+def test_few_rows_in_groups_begin_no_stream_and_their_gaps_are_filled():
+    rows, y = X[:60].copy(), X[:60, 0]
+    rows[3, 1] = np.nan
+    model = KernelRegressor(random_state=0).learn_groups(rows, y, np.repeat(np.arange(12), 5))
+    assert isinstance(model.learner_.function.expansion, Auto)
+    assert np.isfinite(model.predict(rows)).all()

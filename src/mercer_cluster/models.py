@@ -195,12 +195,13 @@ def begin(
         balanced = {label: total / (n_classes * n) for label, n in class_counts.items()}
         encoder.set_params(class_weight=balanced)
     classes = None if class_counts is None else np.array(list(class_counts))
-    data: Data = encoder._checked(Given(*sample, classes), None)
+    plan = model.plan()
+    data: Data = encoder._checked(Given(*sample, classes), None, plan)
     model._row_names = model._map = None
     model.n_features_in_ = encoder.n_features_in_
     model._columns, model._means = encoder._columns, encoder._means
     model._meet(data)
-    problem = model._problem(data, check_random_state(model.random_state), n_rows)
+    problem = model._problem(data, plan, check_random_state(model.random_state), n_rows)
     learner: Any = model._adopt(problem)
     keep_learned(model, data.X, data.weights)
     if not hasattr(learner, "lay_out"):
@@ -235,7 +236,7 @@ class _OfFunction(NamedTuple):
     def __call__(self, draft: Draft) -> Encoded:
         encoder = self.encoder
         # Some rows among many: all of these may have weight 0.
-        data = encoder._checked(Given(*draft, more=True), encoder.targets_)
+        data = encoder._checked(Given(*draft, more=True), encoder.targets_, encoder.plan())
         return encoder._visited(data.X)[:], encoder.targets_.encode(data.y), data.weights
 
 

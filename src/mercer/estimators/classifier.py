@@ -25,6 +25,7 @@ from mercer.estimators.one_row import (
     score_one,
     vector_to_learn,
 )
+from mercer.estimators.start import Plan
 from mercer.estimators.targets import (
     Classes,
     check_class_weight,
@@ -284,7 +285,7 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
         named = None if classes is None else np.unique(check_labels(classes, "classes"))
         return self._partial_fit(Given(X, y, sample_weight, classes=named, more=True))
 
-    def _check_classes(self) -> None:
+    def _check_classes(self, plan: Plan) -> None:
         """Refuse parameters of its own that are wrong or do not go together."""
         if self.loss != "auto":
             as_loss(self.loss, "classification")
@@ -318,9 +319,9 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
 
     # -- rows -----------------------------------------------------------------------------------
 
-    def _checked(self, given: Given, known: Classes | None) -> Data:
+    def _checked(self, given: Given, known: Classes | None, plan: Plan) -> Data:
         """See :class:`KernelEstimator`: labels that are new add classes."""
-        X, y = self._labelled(given, known)
+        X, y = self._labelled(given, known, self._may_have_gaps(known, plan))
         weights = check_weights(given.sample_weight, X.shape[0], some=not given.more)
         met = (self._no_classes(y) if known is None else known).meet(y, given.classes)
         if isinstance(self.class_weight, dict):
@@ -335,7 +336,9 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
         new_outputs = met.outputs_after(known, self.learner_.automatic)
         return Data(X, y, weights, met.counted(y), order, new_outputs)
 
-    def _labelled(self, given: Given, known: Classes | None) -> tuple[Any, NDArray[Any]]:
+    def _labelled(
+        self, given: Given, known: Classes | None, gaps: bool
+    ) -> tuple[Any, NDArray[Any]]:
         """Return inputs and labels."""
         if given.y is None:
             raise ValueError(
@@ -345,7 +348,7 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
             given.X,
             given.y,
             first=known is None,
-            gaps=self._may_have_gaps(given, known),
+            gaps=gaps,
             weights=given.sample_weight,
         )
         y = column_or_1d(y, warn=True)

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
+from mercer.estimators.start import Plan
 from mercer.estimators.table_inputs import numeric_rows
 from mercer.estimators.targets import TaskTargets, check_no_loss, usual_unit
 from mercer.expansions import Expansion
@@ -364,7 +365,7 @@ class DensityRatio(TaskEstimator):
         """
         return self._partial_fit(Given(X_p, X_q, more=True))
 
-    def _checked(self, given: Given, known: TwoSamples | None) -> Data:
+    def _checked(self, given: Given, known: TwoSamples | None, plan: Plan) -> Data:
         """See :class:`KernelEstimator`: hold rows of both samples out, and label the others."""
         X_p, X_q = check_samples(self, given.X, given.y, reset=known is None)
         samples = weighted(X_p, X_q, given.sample_weight)
@@ -409,7 +410,7 @@ class DensityRatio(TaskEstimator):
         y = np.repeat([1.0, 0.0], [X.shape[0] for X in learned])[:, np.newaxis]
         return stacked(*learned), y, np.concatenate(weights), (new[0], new[1])
 
-    def _check_fraction(self) -> None:
+    def _check_fraction(self, plan: Plan) -> None:
         """Refuse parameters of its own that are wrong or do not go together."""
         why = "It is the share of the rows that are not learned."
         fraction = self.validation_fraction

@@ -242,7 +242,8 @@ def of_state(cls: Any, state: dict[str, Any]) -> Any:
     automatic = AutomaticStep(*numbers)
     dtype = None if points is None else points.dtype
     model.targets_ = known
-    problem = model._problem_of(kernel, automatic, expansion, averaging, dtype)
+    plan = model._plan_with(expansion)
+    problem = model._problem_of(plan, kernel, automatic, averaging, dtype)
     model._adopt(problem)
     model.learner_.restore(state["learner"])
     if model.learner_.function.n_outputs != problem.n_outputs:

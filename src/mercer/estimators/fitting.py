@@ -30,6 +30,7 @@ from mercer.estimators.inputs import (
     check_not_tiny,
     resolve_kernel,
     sample_of,
+    taken_out,
     warn_if_one_column_decides,
 )
 from mercer.estimators.kept_rows import HeldOutRows, KeptRows, keep_learned
@@ -48,6 +49,7 @@ from mercer.estimators.start import (
     Plan,
     Problem,
     Tuning,
+    are_few,
     automatic_expansion,
     set_ridge,
     solves,
@@ -56,7 +58,7 @@ from mercer.estimators.table_inputs import TableInputs
 from mercer.estimators.targets import Targets
 from mercer.estimators.undo import all_or_nothing, as_before
 from mercer.exceptions import Advice, InPython, ParameterError, Setting
-from mercer.expansions import Auto, Dictionary, Expansion, RandomFeatures, Stream, as_expansion
+from mercer.expansions import Expansion, RandomFeatures, Stream, as_expansion
 from mercer.functions import (
     BilinearFeatures,
     DictionaryFunction,
@@ -167,6 +169,48 @@ class Data(NamedTuple):
     groups: Any = None
 
 
+def held_together(given: Given, plan: Plan) -> tuple[Given, str | None]:
+    """Read which rows are to be held out together, and the name of a column that says so.
+
+    Parameters
+    ----------
+    given : Given
+        Rows, of which columns may be named.
+    plan : Plan
+        What learns them.
+
+    Returns
+    -------
+    given : Given
+        Rows with what was read, without the column of groups.
+    left_out : str or None
+        Its name.
+
+    Raises
+    ------
+    ValueError
+        If nothing is held out by it, or there is no such column.
+    """
+    groups, time = given.held_by
+    if groups is None and time is None:
+        return given, None
+    if plan.default != "tables":
+        name = "groups" if time is None else "time"
+        raise ValueError(
+            f"`{name}` says which rows are held out together, and {plan.expansion!r} does not hold "
+            "out any by them: only the default expansion does. Leave it out, or use "
+            "expansion='auto'."
+        )
+    X, left_out = given.X, None
+    if isinstance(groups, str):
+        X, groups, left_out = *taken_out(X, groups, "groups"), groups
+    if isinstance(time, str):
+        time = taken_out(X, time, "time")[1]
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    held_by = HeldBy(groups, time).checked(n_rows, given.sample_weight)
+    return given._replace(X=X, held_by=held_by), left_out
+
+
 class KernelEstimator(TableInputs, Stored, BaseEstimator):
     """Base of the estimators that learn one function, by steps or by sums; not for direct use."""
 
@@ -230,7 +274,7 @@ class KernelEstimator(TableInputs, Stored, BaseEstimator):
         self._to_pass = self._passed = 0
 
     @abstractmethod
-    def _checked(self, given: Given, known: Any) -> Data:
+    def _checked(self, given: Given, known: Any, plan: Plan) -> Data:
         """Check rows, and learn from them what must be known of their targets.
 
         Parameters
@@ -239,19 +283,22 @@ class KernelEstimator(TableInputs, Stored, BaseEstimator):
             The rows.
         known : Targets or None
             What is known already; None to start afresh.
+        plan : Plan
+            What parameters stand for, of a start.
         """
 
     def _fit(self, given: Given, callback: Callback = None) -> Self:
         """Learn from all rows, ``n_passes`` times, starting afresh; or leave all as it was."""
         with all_or_nothing(self):
-            self.check()
-            self.check_settings(anew=True)
+            plan = self.plan()
+            self._check(plan)
+            self._check_ignored(plan)
             self._forget()
-            given = self._held_together(given)
-            data = self._checked(given, None)
+            given, self._left_out = held_together(given, plan)
+            data = self._checked(given, None, plan)
             self._meet(data)
             generator, n = check_random_state(self.random_state), data.X.shape[0]
-            problem = self._problem(data, generator, n)
+            problem = self._problem(data, plan, generator, n)
             learner = self._adopt(problem)
             if isinstance(learner, DefaultLearner):
                 learner.hold_together(*given.held_by)
@@ -273,21 +320,19 @@ class KernelEstimator(TableInputs, Stored, BaseEstimator):
     def _look_at_order(self, given: Given, data: Data, encoded: Array) -> None:
         """Warn where rows depend on each other, of estimators that hold some out by it."""
 
-    def _held_together(self, given: Given) -> Given:
-        """Read which rows are to be held out together, of estimators that hold some out."""
-        return given
-
     def _partial_fit(self, given: Given) -> Self:
         """Learn from some more rows, in order; or leave all as it was."""
         first = not hasattr(self, "learner_")
-        self.check()
-        self.check_settings(anew=first)
+        told = any(each is not None for each in given.held_by)
+        plan = self.plan(given.X if first and not told else None)
+        self._check(plan)
+        self._check_ignored(plan if first else None)
         with all_or_nothing(self):
-            data = self._checked(given, None if first else self.targets_)
+            data = self._checked(given, None if first else self.targets_, plan)
             if first:
                 self._meet(data)
                 generator = check_random_state(self.random_state)
-                problem = self._problem(data, generator, expansion=self._begun(data, given.held_by))
+                problem = self._problem(data, plan, generator)
                 self._learn(self._adopt(problem), data, given.held_by)
             else:
                 # Categories that are new to a stream are inputs of their own.
@@ -307,13 +352,6 @@ class KernelEstimator(TableInputs, Stored, BaseEstimator):
         if not isinstance(self._columns, StreamColumns):
             return np.empty(0)
         return self._columns.past_of_new(self.learner_.function.n_features)
-
-    def _begun(self, data: Data, held_by: HeldBy) -> Expansion:
-        """Return the expansion that a first call of ``partial_fit`` begins with."""
-        chosen, told = self._chosen_expansion(), any(each is not None for each in held_by)
-        if told or isinstance(chosen, Stream) or not self._begins_stream(data.X):
-            return chosen
-        return Stream()
 
     def _meet(self, data: Data) -> None:
         """Take over what is known of the targets, and give the function outputs for new ones."""
@@ -346,51 +384,45 @@ class KernelEstimator(TableInputs, Stored, BaseEstimator):
     def _problem(
         self,
         data: Data,
+        plan: Plan,
         generator: np.random.RandomState,
         n_rows: int | None = None,
-        expansion: Expansion | None = None,
     ) -> Problem:
         """Fill in all numbers from the first rows, of ``n_rows`` in all if that is known."""
-        if expansion is None:
-            expansion = self._chosen_expansion()
-        if isinstance(expansion, Stream):  # whose ways have kernels and steps of their own
-            none = _no_steps()
-            return self._problem_of(Gaussian(1.0), none, own_copy(expansion), None, np.float64)
-        races, scales = self._races(expansion), self._scales(expansion, data)
+        expansion = own_copy(plan.expansion)
+        if plan.default == "stream":  # whose ways have kernels and steps of their own
+            plan = plan._replace(expansion=expansion)
+            return self._problem_of(plan, Gaussian(1.0), _no_steps(), None, np.float64)
+        scales = (
+            plan.maps
+            and isinstance(data.X, np.ndarray)
+            and int(np.count_nonzero(data.weights)) >= FEWEST_ROWS
+        )
         seen = data
         if scales and not data.weights.all():  # kernels that are given look at all rows
             seen = data._replace(X=data.X[data.weights > 0.0])
         sample = self._sample(seen, generator)
-        check_not_tiny(sample, each=scales or races)
+        check_not_tiny(sample, each=scales or plan.races)
         kernel: Any = self.kernel
         # What overflows is found, and said, below.
         with np.errstate(over="ignore", invalid="ignore"):
             if scales:
                 kernel = self._scale(data, sample, expansion, generator)
                 sample = self._image(sample)
-            elif isinstance(kernel, str) and not races:
+            elif isinstance(kernel, str) and not plan.races:
                 columns: Any = self._columns
                 names = None if columns is None else columns.owners_out()
                 warn_if_one_column_decides(sample, names)
             kernel = resolve_kernel(own_copy(as_kernel(kernel)), sample, generator)
-            if races and isinstance(expansion, Auto):
-                automatic = _no_steps()
-            else:
-                self.targets_, automatic = self._measured(kernel, sample, data)
-        expansion = own_copy(expansion).sized(n_rows, self.targets_.n_scores)
+            automatic = _no_steps()
+            if not (plan.races and plan.default):
+                self.targets_, automatic = self._measured(plan, kernel, sample, data)
+        expansion = expansion.sized(n_rows, self.targets_.n_scores)
         if isinstance(expansion, RandomFeatures):
             warn_if_off_centre(kernel, sample, expansion)
         averaging = AVERAGING[self.average] if expansion.averages else None
-        return self._problem_of(kernel, automatic, expansion, averaging, sample.dtype)
-
-    def _scales(self, expansion: Expansion, data: Data) -> bool:
-        """Whether a map of the inputs is to be chosen here, before there is a function."""
-        return (
-            self._chooses("kernel")
-            and not self._races(expansion)
-            and isinstance(data.X, np.ndarray)
-            and int(np.count_nonzero(data.weights)) >= FEWEST_ROWS
-        )
+        plan = plan._replace(expansion=expansion)
+        return self._problem_of(plan, kernel, automatic, averaging, sample.dtype)
 
     def _scale(
         self, data: Data, sample: Any, expansion: Expansion, generator: np.random.RandomState
@@ -422,19 +454,22 @@ class KernelEstimator(TableInputs, Stored, BaseEstimator):
         """Rows that automatic choices look at."""
         return data.X[sample_of(data.X.shape[0], generator)]
 
-    def _measured(self, kernel: Kernel, sample: Any, data: Data) -> tuple[Targets, AutomaticStep]:
+    def _measured(
+        self, plan: Plan, kernel: Kernel, sample: Any, data: Data
+    ) -> tuple[Targets, AutomaticStep]:
         """Return what is known of the targets with its units, and the largest safe steps."""
         return self.targets_.measured(kernel, sample, self._visited(data.X), data.y)
 
     def _problem_of(
         self,
+        plan: Plan,
         kernel: Kernel,
         automatic: AutomaticStep,
-        expansion: Expansion,
         averaging: float | None,
         dtype: Any,
     ) -> Problem:
         """Return the problem that has these numbers, from rows or from a file."""
+        expansion = plan.expansion
         objective = self.targets_.objective(automatic)
         if objective.copies > 1 and isinstance(expansion, RandomFeatures):
             averaging = None  # a block's coefficients go on moving, so there is no mean of them
@@ -448,7 +483,7 @@ class KernelEstimator(TableInputs, Stored, BaseEstimator):
             dtype,
             automatic,
             self._tuning(automatic, expansion),
-            self._races(expansion),
+            plan.races,
             self._chosen_ridge(),
             self.targets_.bilinear,
         )
@@ -488,7 +523,8 @@ class KernelEstimator(TableInputs, Stored, BaseEstimator):
         ridge = self._ridge()
         if isinstance(self.regularization, str):  # in the same unit as the steps
             ridge /= self.targets_.flatness(automatic)
-        return Tuning(self._steps(automatic, expansion), ridge, self._rows_per_step())
+        n_rows = self._n_samples * self._batch_size(expansion) * self.targets_.rows_per_sample
+        return Tuning(self._steps(automatic, expansion), ridge, n_rows)
 
     def _steps(self, automatic: AutomaticStep, expansion: Expansion) -> Any:
         """Step sizes; those of equations that are solved need no choice of the estimator's."""
@@ -511,10 +547,7 @@ class KernelEstimator(TableInputs, Stored, BaseEstimator):
         """Ridge of learning by sums; None for one that is chosen on rows held out."""
         return None if isinstance(self.regularization, str) else float(self.regularization)
 
-    def _rows_per_step(self) -> int:
-        return self._n_samples * self._batch_size() * self.targets_.rows_per_sample
-
-    def _batch_size(self) -> int:
+    def _batch_size(self, expansion: Expansion) -> int:
         """Return the number of samples of a step."""
         return check_integer("batch_size", self.batch_size, low=1)
 
@@ -527,48 +560,46 @@ class KernelEstimator(TableInputs, Stored, BaseEstimator):
 
     # -- parameters -----------------------------------------------------------------------------
 
-    def plan(self) -> Plan:
-        """Return what the parameters ask for, before there are rows."""
-        return Plan(self._chosen_expansion(), self._batch_size())
+    def plan(self, first: Any = None) -> Plan:
+        """Return what the parameters stand for.
+
+        Parameters
+        ----------
+        first : array-like, default=None
+            Rows that a stream begins with; None if all rows come at once, or none is known.
+        """
+        if self._chooses("expansion"):
+            return self._plan_with(self._automatic_expansion(few=are_few(first)))
+        if isinstance(self.expansion, str) and self.expansion == "random_features":
+            return self._plan_with(self._features)
+        return self._plan_with(as_expansion(self.expansion))
+
+    def _plan_with(self, expansion: Expansion) -> Plan:
+        """Return the plan that has an expansion."""
+        size = self._batch_size(expansion)
+        return Plan.of(expansion, size, kernel=self.kernel, has_race=self._has_race)
 
     def _chooses(self, name: str) -> bool:
         """Whether a parameter is left to the model."""
         value = getattr(self, name)
         return isinstance(value, str) and value == "auto"
 
-    def _chosen_expansion(self) -> Expansion:
-        """Return the expansion that the parameters ask for."""
-        if self._chooses("expansion"):
-            return self._automatic_expansion()
-        if isinstance(self.expansion, str) and self.expansion == "random_features":
-            return self._features
-        return as_expansion(self.expansion)
-
     @abstractmethod
-    def _automatic_expansion(self) -> Expansion:
-        """Return what ``expansion="auto"`` stands for, by the other parameters."""
+    def _automatic_expansion(self, *, few: bool) -> Expansion:
+        """Return what ``expansion="auto"`` stands for, by the other parameters.
 
-    def _begins_stream(self, X: Any) -> bool:
-        """Whether ``partial_fit`` begins the default of streams with these rows."""
-        return isinstance(self._chosen_expansion(), Stream)
+        Parameters
+        ----------
+        few : bool
+            Whether it is a stream that begins with few rows.
+        """
 
-    def _may_have_gaps(self, given: Given, known: Any) -> bool:
+    def _may_have_gaps(self, known: Any, plan: Plan) -> bool:
         """Whether rows may say nothing of a column, which is then NaN."""
         if known is None:
-            if given.more:
-                return self._begins_stream(given.X)
-            return isinstance(self._chosen_expansion(), Stream)
+            return plan.default == "stream"
         # There is no learner where rows are learned elsewhere.
         return hasattr(self, "learner_") and self._has_gaps()
-
-    def _races(self, expansion: Expansion) -> bool:
-        """Whether the function chooses for itself its kernel and the map of its inputs."""
-        raced = self._has_race and isinstance(expansion, Auto | Dictionary | Stream)
-        return raced and self._chooses("kernel")
-
-    def _sums(self) -> bool:
-        """Whether there are no steps to choose: by sums over rows alone, whatever the loss."""
-        return isinstance(self._chosen_expansion(), Auto | Stream)
 
     def check(self) -> None:
         """Refuse parameters that are wrong or do not go together.
@@ -578,12 +609,15 @@ class KernelEstimator(TableInputs, Stored, BaseEstimator):
         ValueError
             If there are any.
         """
-        for check in self._checks:
-            check(self)
+        self._check(self.plan())
 
-    def _check_learning(self) -> None:
+    def _check(self, plan: Plan) -> None:
+        """See :meth:`check`."""
+        for check in self._checks:
+            check(self, plan)
+
+    def _check_learning(self, plan: Plan) -> None:
         """Refuse parameters of learning, and of the function."""
-        self._batch_size()
         self._n_passes(1)
         self._ridge()
         check_choice("average", self.average, tuple(AVERAGING))
@@ -595,7 +629,7 @@ class KernelEstimator(TableInputs, Stored, BaseEstimator):
         else:
             check_choice("step_size", self.step_size, self._step_names)
         as_kernel(self.kernel)
-        mode = self._chosen_expansion().mode
+        mode = plan.expansion.mode
         relative = self._is_theory() or isinstance(self.step_size, Relative)
         if relative and mode != "faithful":
             raise ValueError(
@@ -605,7 +639,7 @@ class KernelEstimator(TableInputs, Stored, BaseEstimator):
             )
 
     #: What is asked of the parameters; estimators have questions of their own besides.
-    _checks: ClassVar[tuple[Callable[[Any], None], ...]] = (_check_learning,)
+    _checks: ClassVar[tuple[Callable[[Any, Plan], None], ...]] = (_check_learning,)
 
     def check_settings(self, *, anew: bool) -> None:
         """Refuse parameters that would be ignored.
@@ -620,13 +654,17 @@ class KernelEstimator(TableInputs, Stored, BaseEstimator):
         ValueError
             If there are any.
         """
-        if anew:
-            sums = self._sums()
+        self._check_ignored(self.plan() if anew else None)
+
+    def _check_ignored(self, plan: Plan | None) -> None:
+        """See :meth:`check_settings`; None for what learns already."""
+        if plan is not None:
+            sums = plan.default is not None
         else:
             sums = isinstance(self.learner_.function, SumOfComponents | StreamFunction)
         if not sums:
             return
-        if not anew and self._has_gaps():
+        if plan is None and self._has_gaps():
             self._check_left_open(self.learner_.function.expansion, "step_size", "regularization")
         for name, (default, why) in _OF_STEPS.items():
             value = getattr(self, name)
@@ -860,9 +898,9 @@ class TaskEstimator(KernelEstimator):
 
     _features = RandomFeatures("auto", mode="faithful")  # the mode that exists here
 
-    def _check_mode(self) -> None:
+    def _check_mode(self, plan: Plan) -> None:
         """Refuse modes of another norm."""
-        mode = self._chosen_expansion().mode
+        mode = plan.expansion.mode
         if mode not in ("faithful", "solve"):
             raise ValueError(
                 f"`expansion` must have mode='faithful' or 'solve' for a {type(self).__name__}, "
@@ -874,6 +912,6 @@ class TaskEstimator(KernelEstimator):
 
     _checks = (*KernelEstimator._checks, _check_mode)
 
-    def _automatic_expansion(self) -> Expansion:
+    def _automatic_expansion(self, *, few: bool) -> Expansion:
         """See :class:`KernelEstimator`."""
         return automatic_expansion()

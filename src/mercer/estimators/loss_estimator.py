@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from mercer.columns.views import is_frame
 from mercer.default import DefaultLearner
@@ -14,9 +13,9 @@ from mercer.default.means import has_mean, level_of
 from mercer.estimators.columns import check_named
 from mercer.estimators.explaining import Explaining
 from mercer.estimators.fitting import Callback, Data, Given, KernelEstimator
-from mercer.estimators.inputs import HeldBy, say_if_alike, taken_out, values_by_column
+from mercer.estimators.inputs import HeldBy, say_if_alike, values_by_column
 from mercer.estimators.kept_rows import HeldOutRows
-from mercer.estimators.start import automatic_expansion
+from mercer.estimators.start import Plan, automatic_expansion
 from mercer.estimators.table_inputs import column_names
 from mercer.estimators.targets import LossTargets
 from mercer.expansions import Auto, Expansion, Stream
@@ -35,8 +34,6 @@ Array = NDArray[np.float64]
 
 # Trackers that a risk has if nothing is said of the steps that they follow.
 _UNTRACKED = (None, Tracker())
-# A first call of fewer rows begins a stream.
-_FEW_ROWS = 256
 _OF_STREAMS = (Squared, Logistic, Softmax)
 
 
@@ -159,28 +156,6 @@ class LossEstimator(Explaining, KernelEstimator):
         """
         return self._partial_fit(Given(X, y, more=True, held_by=HeldBy(time=True)))
 
-    def _held_together(self, given: Given) -> Given:
-        """See :class:`KernelEstimator`."""
-        groups, time = given.held_by
-        if groups is None and time is None:
-            return given
-        expansion = self._chosen_expansion()
-        if not isinstance(expansion, Auto):
-            name = "groups" if time is None else "time"
-            raise ValueError(
-                f"`{name}` says which rows are held out together, and {expansion!r} does not hold "
-                "out any by them: only the default expansion does. Leave it out, or use "
-                "expansion='auto'."
-            )
-        X = given.X
-        if isinstance(groups, str):
-            X, groups, self._left_out = *taken_out(X, groups, "groups"), groups
-        if isinstance(time, str):
-            time = taken_out(X, time, "time")[1]
-        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-        held_by = HeldBy(groups, time).checked(n_rows, given.sample_weight)
-        return given._replace(X=X, held_by=held_by)
-
     def _look_at_order(self, given: Given, data: Data, encoded: Array) -> None:
         """See :class:`KernelEstimator`: nobody said what is held out together, and no rows repeat.
 
@@ -231,7 +206,7 @@ class LossEstimator(Explaining, KernelEstimator):
         with jobs(self.n_jobs):
             self._level = level_of(look, used.size, mean, loss, seed=0)
 
-    def _check_risk(self) -> None:
+    def _check_risk(self, plan: Plan) -> None:
         """Refuse parameters of its own that are wrong or do not go together."""
         risk = as_risk(self.risk)
         if isinstance(self.expansion, Auto) and not self._chooses("step_size"):
@@ -239,18 +214,14 @@ class LossEstimator(Explaining, KernelEstimator):
                 f"`step_size={self.step_size!r}` is for learning by steps, but {self.expansion!r} "
                 "solves equations. Leave the step size out, or use expansion='komp'."
             )
-        if self._chosen_expansion().mode == "recursive" and not self._chooses("regularization"):
+        if plan.expansion.mode == "recursive" and not self._chooses("regularization"):
             raise ValueError(
                 f"`regularization` has no meaning for {self.expansion!r}, got "
                 f"{self.regularization!r}: its ridge is of the sum over the rows, not of their "
                 "mean. Leave it out, and give the expansion a `noise`."
             )
         tracker = None if risk is None else risk.tracking
-        if (
-            self._chosen_expansion().mode == "cyclic"
-            and tracker is not None
-            and tracker.rule == "nasa"
-        ):
+        if plan.expansion.mode == "cyclic" and tracker is not None and tracker.rule == "nasa":
             raise ValueError(
                 "Tracker('nasa') moves all coefficients along an averaged direction, which "
                 "RandomFeatures(mode='cyclic') cannot: it solves for one block at a time. Use mode "
@@ -264,32 +235,25 @@ class LossEstimator(Explaining, KernelEstimator):
                     f"pairs, got {size}. Use {size + 1}, or pairs='tracked'."
                 )
 
-    def _check_stream(self) -> None:
+    def _check_stream(self, plan: Plan) -> None:
         """Refuse what the ways of a stream choose for themselves."""
-        expansion = self._chosen_expansion()
-        if isinstance(expansion, Stream):
-            self._check_left_open(expansion, "kernel", "step_size", "regularization")
+        if isinstance(plan.expansion, Stream):
+            self._check_left_open(plan.expansion, "kernel", "step_size", "regularization")
 
-    def _check_categories(self) -> None:
+    def _check_categories(self, plan: Plan) -> None:
         """Refuse what names no columns."""
         check_named(self.categorical_features)
 
     _checks = (*KernelEstimator._checks, _check_risk, _check_stream, _check_categories)
 
-    def _begins_stream(self, X: Any) -> bool:
-        """See :class:`KernelEstimator`: a few dense rows of a usual loss do."""
-        if super()._begins_stream(X):
-            return True
-        names = "expansion", "kernel", "step_size", "regularization"
-        usual = self.risk is None and all(self._chooses(name) for name in names)
-        if not usual or sparse.issparse(X) or not hasattr(X, "__len__"):
-            return False
-        if getattr(X, "shape", None) == () or len(X) >= _FEW_ROWS:
-            return False
+    def _has_usual_loss(self) -> bool:
         return self._chooses("loss") or isinstance(as_loss(self.loss, self._task), _OF_STREAMS)
 
-    def _automatic_expansion(self) -> Expansion:
-        """See :class:`KernelEstimator`."""
+    def _automatic_expansion(self, *, few: bool) -> Expansion:
+        """See :class:`KernelEstimator`: few rows of a usual loss begin a stream."""
+        left_open = all(map(self._chooses, ("kernel", "step_size", "regularization")))
+        if few and self.risk is None and left_open and self._has_usual_loss():
+            return Stream()
         risk = as_risk(self.risk)
         tracks = risk is not None and (risk.clip is not None or risk.tracking not in _UNTRACKED)
         if tracks or not self._chooses("step_size"):

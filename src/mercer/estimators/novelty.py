@@ -16,6 +16,7 @@ from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.kept_rows import KeptRows
 from mercer.estimators.one_row import learn_as_batch, learn_row, remember_names, score_one, vector
+from mercer.estimators.start import Plan
 from mercer.estimators.table_inputs import numeric_rows
 from mercer.estimators.targets import TaskTargets, check_no_loss, plain_order, usual_unit
 from mercer.estimators.undo import all_or_nothing
@@ -339,7 +340,7 @@ class NoveltyDetector(Explaining, OutlierMixin, TaskEstimator):
         rounding = float(np.finfo(function.dtype).eps) * (16.0 + np.sqrt(function.size))
         return float(quantile - rounding * abs(quantile))
 
-    def _checked(self, given: Given, known: Sampled | None) -> Data:
+    def _checked(self, given: Given, known: Sampled | None, plan: Plan) -> Data:
         """See :class:`KernelEstimator`; a stream is sampled for its quantile."""
         X = self._inputs(given.X, reset=known is None)
         weights = check_weights(given.sample_weight, X.shape[0], some=not given.more)
@@ -356,7 +357,7 @@ class NoveltyDetector(Explaining, OutlierMixin, TaskEstimator):
         """Ridge parameter: the ``nu`` that the model was started with."""
         return self.targets_.nu if hasattr(self, "targets_") else self.nu
 
-    def _check_share(self) -> None:
+    def _check_share(self, plan: Plan) -> None:
         """Refuse parameters of its own that are wrong or do not go together."""
         why = "It is the share of the rows to be called novel."
         check_real("nu", self.nu, low=0.0, high=1.0, open_low=True, why=why)

@@ -199,7 +199,7 @@ def learn_as_batch(model: Any, x: Any, y: Any, sample_weight: float, **options: 
 def _learn_first(model: Any, x: Any, y: Any, sample_weight: float, **options: Any) -> None:
     """Start the model with one row."""
     names = names_of(model, x) if isinstance(x, Mapping) else None
-    if names is not None and model._begins_stream([x]):
+    if names is not None and model.plan([x]).default == "stream":
         names = [name for name in names if _is_said(x[name])] or names
     values = x if names is None else [_number(x[name]) for name in names]
     if isinstance(values, list | tuple) and any(isinstance(value, str) for value in values):

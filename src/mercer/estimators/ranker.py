@@ -30,7 +30,7 @@ from mercer.estimators.pairs import (
     label_scale,
     plain_labels,
 )
-from mercer.estimators.start import Problem
+from mercer.estimators.start import Plan, Problem
 from mercer.estimators.table_inputs import numeric_rows
 from mercer.estimators.targets import plain_order
 from mercer.exceptions import Advice, NothingLearnedWarning, ParameterError, Setting
@@ -359,7 +359,7 @@ class KernelRanker(Explaining, KernelEstimator):
 
     # -- parameters -----------------------------------------------------------------------------
 
-    def _check_pairs(self) -> None:
+    def _check_pairs(self, plan: Plan) -> None:
         """Refuse parameters of its own that are wrong or do not go together."""
         loss = as_loss(self.loss, "classification")
         if not isinstance(loss, MarginLoss):
@@ -377,7 +377,7 @@ class KernelRanker(Explaining, KernelEstimator):
         if (
             pair_kernel.bias
             and pair_kernel.order == 1
-            and isinstance(self._chosen_expansion(), RandomFeatures)
+            and isinstance(plan.expansion, RandomFeatures)
         ):
             raise ValueError(
                 f"`pair_kernel={pair_kernel!r}` has a bias, which random features of first order "
@@ -393,14 +393,14 @@ class KernelRanker(Explaining, KernelEstimator):
                 mend=Advice("Use average=None, or ", Setting("pair_kernel", "difference"), "."),
             )
         if not self._chooses("buffer"):
-            self._check_buffer(as_buffer(self.buffer))
+            self._check_buffer(as_buffer(self.buffer), plan)
 
     _checks = (*KernelEstimator._checks, _check_pairs)
 
-    def _batch_size(self) -> int:
+    def _batch_size(self, expansion: Expansion) -> int:
         if not self._chooses("batch_size"):
-            return super()._batch_size()
-        features = isinstance(self._chosen_expansion(), RandomFeatures)
+            return super()._batch_size(expansion)
+        features = isinstance(expansion, RandomFeatures)
         return _BLOCK if features and as_pair_kernel(self.pair_kernel).order == 1 else 1
 
     def _normalization(self) -> str:
@@ -428,7 +428,7 @@ class KernelRanker(Explaining, KernelEstimator):
                 "`regularization=0`, or use `step_size='auto'`."
             )
 
-    def _check_buffer(self, buffer: Buffer) -> None:
+    def _check_buffer(self, buffer: Buffer, plan: Plan) -> None:
         """Refuse a budget that the points of the buffer would fill."""
         if buffer.per_class and self.pair_label == "same":
             raise ParameterError(
@@ -441,7 +441,7 @@ class KernelRanker(Explaining, KernelEstimator):
                 value=self.buffer,
                 mend=Advice("Use ", FIFO_OF_50, "."),
             )
-        expansion = self._chosen_expansion()
+        expansion = plan.expansion
         if isinstance(expansion, RandomFeatures):
             return
         limit, capacity = expansion.limit(), buffer.capacity
@@ -459,7 +459,7 @@ class KernelRanker(Explaining, KernelEstimator):
                 mend="Use more points, or a smaller buffer.",
             )
 
-    def _automatic_expansion(self) -> Expansion:
+    def _automatic_expansion(self, *, few: bool) -> Expansion:
         """See :class:`KernelEstimator`: room for the rows of the buffer."""
         buffer = FIFO() if self._chooses("buffer") else as_buffer(self.buffer)
         capacity = buffer.capacity
@@ -469,7 +469,7 @@ class KernelRanker(Explaining, KernelEstimator):
 
     # -- rows -----------------------------------------------------------------------------------
 
-    def _checked(self, given: Given, known: Pairs | None) -> Data:
+    def _checked(self, given: Given, known: Pairs | None, plan: Plan) -> Data:
         """See :class:`KernelEstimator`."""
         if given.y is None:
             raise ValueError(
@@ -520,7 +520,7 @@ class KernelRanker(Explaining, KernelEstimator):
         labels = PairLabels.first(y, self.pair_label, per_class, classes)
         if buffer is None:
             buffer = PerClassFIFO() if labels.kind == "two" and not grouped else FIFO()
-            self._check_buffer(buffer)
+            self._check_buffer(buffer, self.plan())
         return Pairs(
             own_copy(as_loss(self.loss, "classification")),
             labels,
@@ -533,19 +533,21 @@ class KernelRanker(Explaining, KernelEstimator):
 
     def _problem_of(
         self,
+        plan: Plan,
         kernel: Kernel,
         automatic: AutomaticStep,
-        expansion: Expansion,
         averaging: float | None,
         dtype: Any,
     ) -> Problem:
         """See :class:`KernelEstimator`: with an automatic tolerance."""
         # f has values of about 1 / label_scale on pairs whose features have this norm.
         norm = float(np.sqrt(self.targets_.bound))
+        expansion = plan.expansion
         if self._chooses("expansion") and isinstance(expansion, KOMP):
             unit = np.sqrt(2.0) / (norm * float(self.targets_.label_scale))
             expansion = KOMP(tolerance=float(_TOLERANCE * unit), max_size=expansion.max_size)
-        return super()._problem_of(kernel, automatic, expansion, averaging, dtype)
+        plan = plan._replace(expansion=expansion)
+        return super()._problem_of(plan, kernel, automatic, averaging, dtype)
 
     # -- answers --------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from mercer.estimators.one_row import (
     vector_to_learn,
 )
 from mercer.estimators.scaling import centre_of
-from mercer.estimators.start import solves
+from mercer.estimators.start import Plan, solves
 from mercer.estimators.targets import Numbers, Targets, curvature_at, target_unit, warn_of_targets
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
@@ -240,7 +240,7 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         """
         return self._partial_fit(Given(X, y, sample_weight, more=True))
 
-    def _check_loss(self) -> None:
+    def _check_loss(self, plan: Plan) -> None:
         """Refuse parameters of its own that are wrong or do not go together."""
         as_loss(self.loss, "regression")
 
@@ -248,13 +248,13 @@ class KernelRegressor(RegressorMixin, LossEstimator):
 
     # -- rows -----------------------------------------------------------------------------------
 
-    def _checked(self, given: Given, known: Numbers | None) -> Data:
+    def _checked(self, given: Given, known: Numbers | None, plan: Plan) -> Data:
         """See :class:`KernelEstimator`."""
         X, y = self._checked_rows(
             given.X,
             given.y,
             first=known is None,
-            gaps=self._may_have_gaps(given, known),
+            gaps=self._may_have_gaps(known, plan),
             weights=given.sample_weight,
             multi_output=True,
             y_numeric=True,
@@ -263,27 +263,28 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         if known is not None:
             known = known.meet(y)
         weights = check_weights(given.sample_weight, X.shape[0], some=not given.more)
-        known = self._first(y, weights) if known is None else known
+        known = self._first(y, weights, plan) if known is None else known
         return Data(X, y, weights, known, partial(known.order, len(y)))
 
-    def _first(self, y: Array, weights: Array) -> Numbers:
+    def _first(self, y: Array, weights: Array, plan: Plan) -> Numbers:
         """Return what is known of the targets from the first ones."""
         loss, risk = own_copy(as_loss(self.loss, "regression")), own_copy(as_risk(self.risk))
-        centred = self._chooses("kernel") and not self._races(self._chosen_expansion())
-        centre = centre_of(loss, y, weights) if centred else None
+        centre = centre_of(loss, y, weights) if plan.maps else None
         return Numbers(loss, risk, 1 if y.ndim == 1 else y.shape[1], y.ndim == 1, centre=centre)
 
-    def _measured(self, kernel: Kernel, sample: Any, data: Data) -> tuple[Targets, AutomaticStep]:
+    def _measured(
+        self, plan: Plan, kernel: Kernel, sample: Any, data: Data
+    ) -> tuple[Targets, AutomaticStep]:
         """See :class:`KernelEstimator`: in units of the target, where steps are automatic."""
-        known, automatic = super()._measured(kernel, sample, data)
-        if self._sums():
+        known, automatic = super()._measured(plan, kernel, sample, data)
+        if plan.default:
             return known, automatic
         loss, y = self.targets_.loss, self.targets_.centred(data.y)
         in_units = self.risk is None or self.targets_.centre is not None
         chosen = not (in_units and isinstance(self.step_size, str))
         if not chosen:
             automatic.curvature = curvature_at(loss, automatic.curvature, target_unit(y))
-        expansion = self._chosen_expansion()
+        expansion = plan.expansion
 
         def reach() -> float:
             step = self._steps(automatic, expansion)

@@ -8,7 +8,9 @@ functions by steps, by sums or by recursive least squares (:mod:`mercer.learning
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
+
+from scipy import sparse
 
 from mercer.default import DefaultLearner
 from mercer.expansions import KOMP, Auto, Dictionary, Expansion, Stream
@@ -34,12 +36,14 @@ from mercer.learning.learner import StepSize
 from mercer.objectives import Objective
 from mercer.streams import StreamFunction, StreamLearner
 
+# A first call of fewer rows begins a stream.
+_FEW_ROWS = 256
 #: Exponents of the weights of the averages.
 AVERAGING = {None: None, "polyak": 0.0, "suffix": 3.0}
 
 
 class Plan(NamedTuple):
-    """What the parameters of an estimator ask for, before there are rows.
+    """What the parameters of an estimator stand for, "auto" included; made once, before all else.
 
     Attributes
     ----------
@@ -47,10 +51,67 @@ class Plan(NamedTuple):
         How the function will stay small.
     batch_size : int
         Samples of a step.
+    default : {"tables", "stream"} or None
+        Which default learns, by sums over rows; None where another expansion was chosen.
+    races : bool
+        Whether the function chooses for itself its kernel and the map of its inputs.
+    maps : bool
+        Whether a map of the inputs is chosen before there is a function.
+
+    Examples
+    --------
+    >>> plan = Plan.of(Auto(), 32, kernel="auto", has_race=True)
+    >>> plan.default, plan.races, plan.maps
+    ('tables', True, False)
     """
 
     expansion: Expansion
     batch_size: int
+    default: str | None
+    races: bool
+    maps: bool
+
+    @classmethod
+    def of(cls, expansion: Expansion, batch_size: int, *, kernel: Any, has_race: bool) -> Self:
+        """Say what follows from an expansion.
+
+        Parameters
+        ----------
+        expansion : Expansion
+            How the function will stay small.
+        batch_size : int
+            Samples of a step.
+        kernel : object
+            The parameter.
+        has_race : bool
+            Whether there are targets that kernels can race for.
+        """
+        default = "stream" if isinstance(expansion, Stream) else None
+        if isinstance(expansion, Auto):
+            default = "tables"
+        chooses = isinstance(kernel, str) and kernel == "auto"
+        races = chooses and has_race and isinstance(expansion, Auto | Dictionary | Stream)
+        return cls(expansion, batch_size, default, races, chooses and not races)
+
+
+def are_few(X: Any) -> bool:
+    """Whether the first rows of a stream are few, and dense: so it may be one of single rows.
+
+    Parameters
+    ----------
+    X : array-like, frame or None
+        Rows as they were given; None if there are none yet, or all come at once.
+
+    Examples
+    --------
+    >>> are_few([{"a": 1.0}]), are_few(range(256)), are_few(None)
+    (True, False, False)
+    """
+    if X is None or sparse.issparse(X) or not hasattr(X, "__len__"):
+        return False
+    if hasattr(X, "iloc") and all(getattr(one, "fill_value", None) == 0 for one in X.dtypes):
+        return False  # a frame of sparse columns
+    return getattr(X, "shape", None) != () and len(X) < _FEW_ROWS
 
 
 class Tuning(NamedTuple):

@@ -12,6 +12,7 @@ from sklearn.metrics import r2_score
 
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
+from mercer.estimators.start import Plan
 from mercer.estimators.targets import TaskTargets, check_no_loss, plain_order, usual_unit
 from mercer.estimators.transitions import (
     Trail,
@@ -412,7 +413,7 @@ class ValueFunction(TaskEstimator):
 
     # -- rows -----------------------------------------------------------------------------------
 
-    def _checked(self, given: Given, known: Rewards | None) -> Data:
+    def _checked(self, given: Given, known: Rewards | None, plan: Plan) -> Data:
         """See :class:`KernelEstimator`: a transition becomes rows x, x+ (x+1, x+2) in turns."""
         first = known is None
         problem, trail = (
@@ -442,7 +443,7 @@ class ValueFunction(TaskEstimator):
 
     # -- parameters -----------------------------------------------------------------------------
 
-    def _check_problem(self) -> None:
+    def _check_problem(self, plan: Plan) -> None:
         """Refuse parameters of its own that are wrong or do not go together."""
         self._bellman()
 

@@ -77,7 +77,7 @@ class _Wrapper(base.Base):
                 f"`X` has {len(into_frame(X))} rows, but `y` has {len(targets)} targets."
             )
         model, has_begun = self.estimator, hasattr(self.estimator, "learner_")
-        if model._has_gaps() if has_begun else model._begins_stream([{}]):
+        if model._has_gaps() if has_begun else model.plan([{}]).default == "stream":
             for x, target in zip(rows_of(X), targets, strict=True):
                 self._learn_row(x, target, 1.0)
         elif targets:

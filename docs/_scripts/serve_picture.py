@@ -58,7 +58,6 @@ def main() -> None:
         with ModelServer(Answers(load_model(model)), title="iris", port=0) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
             photograph(f"{server.address}?{urlencode(FLOWER)}", Path(folder, "page.png"))
-            server.shutdown()
         picture = Image.open(Path(folder, "page.png")).convert("RGB")
         picture.quantize(48, dither=Image.Dither.NONE).save(TARGET, optimize=True)
         sys.stdout.write(f"{TARGET}: {TARGET.stat().st_size:,} bytes\n")

@@ -715,6 +715,26 @@ def test_methods_are_refused_where_they_make_no_sense(server):
     assert int(headers["Content-Length"]) > 100
 
 
+def test_a_connection_takes_several_requests_and_ends_after_a_body_that_nobody_reads(server):
+    client = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=30)
+    said = []
+    for path in ("/model", "/none", "/health"):
+        client.request("GET", path)
+        said.append((client.getresponse().read(), client.sock))
+    assert b"no such address" in said[1][0]
+    assert json.loads(said[2][0]) == {"status": "ok"}
+    assert said[0][1] is said[1][1] is said[2][1] is not None
+    client.close()
+    chunks = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    hidden = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with socket.create_connection(server.server_address, timeout=10) as one:
+        one.sendall(chunks + b"0\r\n\r\n" + hidden)
+        with one.makefile("rb") as answers:
+            found = answers.read()
+    assert found.count(b"HTTP/1.1 ") == 1
+    assert found.startswith(b"HTTP/1.1 411")
+
+
 def test_what_is_too_large_is_refused_without_being_read(server, monkeypatch):
     monkeypatch.setattr(server._server.adj, "max_request_body_size", 2**20)
     message = error(server, "/batch", b"0" * (4 * 2**20), 413, kind="text/csv")

@@ -45,6 +45,7 @@ LAYERS = [
     {"mercer.columns", "mercer.buffers", "mercer.losses", "mercer.risks", "mercer.schedules"},
     {"mercer.features", "mercer.maps"},
     {"mercer.metrics", "mercer.numerics", "mercer.model_file", "mercer.history"},
+    {"mercer.records"},
     {"mercer.component", "mercer.jit", "mercer.pointers", "mercer.threads"},
     {"mercer.validation", "mercer.exceptions"},
 ]  # fmt: skip

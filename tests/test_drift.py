@@ -277,7 +277,7 @@ def test_what_cannot_be_is_refused():
             made.add_many([0.5, value])
     assert_array_equal(made.to_state()["state"], before)
     state = made.to_state()
-    with pytest.raises(ValueError, match="to_state"):
+    with pytest.raises(ValueError, match="`state` must be of shape"):
         ChangeDetector.from_state({**state, "state": before[:10]})
     wrong = before.copy()
     wrong[0] = 7.0

@@ -569,9 +569,9 @@ def broken_states():
         (features, {"posterior": {"statistics": sums | {"triangle": sums["triangle"][1:]}}},
          "wrong shape"),
         (features, {"posterior": {"statistics": sums | {"products": sums["products"] * np.nan}}},
-         "not finite"),
-        (features, {"posterior": {"statistics": sums | {"weight": -1.0}}}, "weights"),
-        (features, {"posterior": {"statistics": sums | {"n_rows": 0}}}, "out of their range"),
+         "`products` must be finite"),
+        (features, {"posterior": {"statistics": sums | {"weight": -1.0}}}, "`weight` must be"),
+        (features, {"posterior": {"statistics": sums | {"n_rows": 0}}}, "`n_rows` must be"),
         (descended, {"n_features": 3}, "do not fit together"),
         (descended, {"feature_names": ["a"]}, "names"),
     ]  # fmt: skip

@@ -1,5 +1,7 @@
 """The race that chooses maps, lengths and forms: what it looks at, notes and prefers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -149,7 +151,7 @@ def test_a_contest_survives_its_state():
         (contest.best_global, *contest.cells), (again.best_global, *again.cells), strict=True
     ):
         assert_array_equal(one.map(X), another.map(X))
-        assert one[:2] + one[3:] == another[:2] + another[3:]
+        assert replace(one, map=None) == replace(another, map=None)
 
 
 # -- who takes part -------------------------------------------------------------------------------

@@ -157,8 +157,8 @@ def from_config(config: Any) -> Any:
         return np.asarray(config["array"])
     if set(config) == {"dict"}:
         return {from_config(k): from_config(v) for k, v in config["dict"]}
-    name = config.get("type")
-    if name not in _REGISTRY or not isinstance(config.get("params"), dict):
+    name, whole = config.get("type"), set(config) == {"type", "params"}
+    if name not in _REGISTRY or not whole or not isinstance(config["params"], dict):
         raise ValueError(f"The model file names an unknown component: {name!r}.")
     params = {k: from_config(v) for k, v in config["params"].items()}
     try:

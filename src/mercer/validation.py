@@ -126,6 +126,24 @@ def integer(*, low: int, high: int | None = None, why: str = "") -> Check:
     return lambda name, value: check_integer(name, value, low=low, high=high, why=why)
 
 
+def truth() -> Check:
+    """Return the check for True or False."""
+    return choice(True, False)
+
+
+def text() -> Check:
+    """Return the check for any text."""
+
+    def check(name: str, value: Any) -> str:
+        if not isinstance(value, str):
+            raise ParameterError(
+                f"`{name}` must be text, got {value!r}.", parameter=name, value=value
+            )
+        return value
+
+    return check
+
+
 def choice(*choices: Any) -> Check:
     """Return the check :func:`check_choice` of some values."""
     return lambda name, value: check_choice(name, value, choices)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.default.targets import LearnedTargets
-from mercer.functions.sum_of_components import SumOfComponents, rows_from_state
+from mercer.functions.sum_of_components import SumOfComponents
+from mercer.records import Numbers, Part, Record, Recorded
 from mercer.sums import Rows
 
 Array = NDArray[np.float64]
@@ -64,7 +65,7 @@ class HeldOut(NamedTuple):
 
 
 @dataclass(eq=False)
-class Judged:
+class Judged(Recorded):
     """Rows by which the weights of components were chosen, before these had learned them.
 
     Attributes
@@ -79,6 +80,10 @@ class Judged:
     values: Array
     _scored: HeldOut | None = field(default=None, init=False, repr=False)
     _fits: list[FitWithout] | None = field(default=None, init=False, repr=False)
+
+    _record = Record(
+        rows=Part(Rows, "n_rows", "n_features", "n_targets"), values=Numbers("n_rows", "n_values")
+    )
 
     @classmethod
     def of(cls, rows: Rows, values: Array, fewest: int = 1) -> Self:
@@ -136,20 +141,3 @@ class Judged:
                 for number in range(min(_FITS, n) if n > 1 else 0)
             ]
         return self._fits
-
-    def to_state(self) -> dict[str, Any]:
-        """Everything that they are, as plain data."""
-        return {**self.rows.to_state(), "values": self.values}
-
-    @classmethod
-    def from_state(
-        cls, state: dict[str, Any] | None, n_features: int, n_targets: int
-    ) -> Self | None:
-        """Inverse of :meth:`to_state`; ValueError if the pieces do not fit together."""
-        if state is None:
-            return None
-        rows = rows_from_state(state, n_features, n_targets)
-        values = np.array(state["values"], dtype=np.float64)
-        if values.ndim != 2 or len(values) != len(rows) or not np.isfinite(values).all():
-            raise ValueError("what was said of the rows kept back does not fit them")
-        return cls(rows, values)

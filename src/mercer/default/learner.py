@@ -10,18 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer import records
 from mercer.default.allocate import Allocation, Resources
 from mercer.default.held_out import FitWithout, HeldOut, Judged
 from mercer.default.means import LearnedMean, Looked, level_of
 from mercer.default.newton import Gradients, GradientsElsewhere, GradientsOfRows, refine
 from mercer.default.settings import CORRECTING, Phase, Settings
 from mercer.default.targets import Learnable, LearnedTargets
-from mercer.functions.sum_of_components import Component, SumOfComponents, rows_from_state
+from mercer.functions.sum_of_components import Component, SumOfComponents
 from mercer.learning import AutomaticStep, Learner, NewOutputs, Record
 from mercer.learning.elsewhere import Layout, Solved, StepsElsewhere
 from mercer.learning.learner import Array, Passes, StepSize, Take, one_at_a_time
 from mercer.losses import Loss
 from mercer.objectives import Objective
+from mercer.records import Maybe, Part, State
 from mercer.selection import (
     FEWEST_ROWS,
     block_length,
@@ -51,10 +53,24 @@ from mercer.sums import (
     shift_of_codes,
 )
 from mercer.threads import in_order, one_blas_thread
-from mercer.validation import check_integer
+from mercer.validation import integer, or_none, real, truth
 
-# Numbers in files, beside those of the function.
-_COUNTS = ("n_rows", "solved_at", "raced_at")
+# What there is beside the function. Files of large models lack rows and what was learned of them.
+_STATE = records.Record(
+    n_rows=integer(low=0),
+    solved_at=integer(low=0),
+    raced_at=integer(low=0),
+    is_decided=truth(),
+    is_finished=truth(),
+    is_compact=truth(),
+    _knows_block=truth(),
+    in_time=truth(),
+    held_loss=or_none(real()),
+    targets=State(),
+    rows=Maybe(Part(Rows, "n_features", "n_targets")),
+    _learned=Maybe(State()),
+    judged=Maybe(Part(Judged, "n_features", "n_targets")),
+)
 
 
 class DefaultLearner(Learner):
@@ -870,56 +886,44 @@ class DefaultLearner(Learner):
         finished, small = self.phase is Phase.FINISHED, self.settings.small_file
         wanted = self.resources.resumable or not finished or self.sum_bytes <= small
         sums = (whole or wanted) and not self.is_compact
-        return self._state_with(self._function_state(sums=sums))
-
-    def _function_state(self, *, sums: bool) -> dict[str, Any]:
-        """Return the function with the rows, as files have it."""
-        state = self.function.snapshot(sums=sums and self.is_decided)
-        counts = {name: getattr(self, name) for name in _COUNTS}
-        numbers = {
-            **counts,
-            "is_decided": self.is_decided,
-            "is_finished": self.phase is Phase.FINISHED,
-            "is_compact": not sums,
-            "knows_block": self._knows_block,
-            **({"in_time": True} if self.in_time else {}),
-            "held_loss": None if np.isnan(self.held_loss) else self.held_loss,
-        }
         return {
-            **state,
-            "numbers": {**numbers, **state["numbers"]},
-            "arrays": {**state["arrays"], **self.targets.to_state()},
-            "rows": self.waiting.to_state() if sums else None,
-            **({"learned": self._learned.to_state()} if sums and self.is_decided else {}),
-            **({} if self.judged is None else {"judged": self.judged.to_state()}),
+            **self._state_with(self.function.snapshot(sums=sums and self.is_decided)),
+            "default": _STATE.written_of(
+                {
+                    **vars(self),
+                    "is_decided": self.is_decided,
+                    "is_finished": finished,
+                    "is_compact": not sums,
+                    "held_loss": None if np.isnan(self.held_loss) else self.held_loss,
+                    "rows": self.waiting if sums else None,
+                    "_learned": self._learned if sums and self.is_decided else None,
+                }
+            ),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`mercer.learning.Learner`."""
         self._restore_with_function(state)
-        function, state = self.function, state["function"]
-        rows = state["rows"]
+        function, sizes = self.function, {"n_features": self.function.n_features}
+        values = _STATE.read(state["default"], sizes)
+        rows, learned = values.pop("rows"), values.pop("_learned")
         if rows is not None and not function.components and self.targets.are_codes:
-            function.n_outputs = int(rows["targets"].shape[1])
-        numbers = state["numbers"]
-        for name in _COUNTS:
-            setattr(self, name, check_integer(name, numbers[name], low=0))
-        self._resumes = Phase.DECIDED if numbers["is_decided"] else Phase.GATHERING
-        self.phase = Phase.FINISHED if numbers["is_finished"] else self._resumes
-        self.is_compact = bool(numbers["is_compact"])
-        self._knows_block = bool(numbers["knows_block"])
-        self.in_time = bool(numbers.get("in_time", False))
-        held_loss = numbers["held_loss"]
-        self.held_loss = np.nan if held_loss is None else float(held_loss)
+            function.n_outputs = rows.targets.shape[1]
+        self._resumes = Phase.DECIDED if values.pop("is_decided") else Phase.GATHERING
+        self.phase = Phase.FINISHED if values.pop("is_finished") else self._resumes
+        targets = values.pop("targets")
         self.targets = LearnedTargets(self.objective, function.n_outputs)
-        self.targets.restore(state["arrays"], function.n_features)
+        if sizes.setdefault("n_targets", self.targets.n_targets) != self.targets.n_targets:
+            raise ValueError("the rows that are kept have other targets than the function")
+        self.targets.restore(targets, n_features=function.n_features)
+        if values["held_loss"] is None:
+            values["held_loss"] = np.nan
+        vars(self).update(values)
         self._prepare_components()
         self._kept = [Rows.none(function.n_features, self.targets.n_targets, function.dtype)]
-        n_targets = self.targets.n_targets
-        self.judged = Judged.from_state(state.get("judged"), function.n_features, n_targets)
         self._learned = self._nothing_learned()
-        if "learned" in state:
-            self._learned.restore(state["learned"])
+        if learned is not None:
+            self._learned.restore(learned, **sizes)
         if rows is not None:
-            self._kept = [rows_from_state(rows, function.n_features, self.targets.n_targets)]
-            function.dtype = self._kept[0].X.dtype
+            self._kept = [rows]
+            function.dtype = rows.X.dtype

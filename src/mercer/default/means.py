@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize
 from scipy.special import logsumexp
 
-from mercer.functions.sum_of_components import rows_from_state
 from mercer.learning.regression_targets import counts_of
 from mercer.losses import Loss, Poisson, Softmax, Squared
+from mercer.records import Numbers, Part, Record, Recorded
 from mercer.sums import Rows
+from mercer.validation import integer, real
 
 Array = NDArray[np.float64]
 # Scores, targets and weights of some rows.
@@ -79,7 +80,7 @@ class Total:
         return Total(np.zeros_like(self.total), counts=self.counts)
 
 
-class LearnedMean:
+class LearnedMean(Recorded):
     """The mean of the targets of rows that are in sums, and a sample of the rows.
 
     Parameters
@@ -111,6 +112,14 @@ class LearnedMean:
     >>> learned.total / learned.weight
     array([2.])
     """
+
+    _record = Record(
+        weight=real(low=0.0),
+        total=Numbers("n_targets"),
+        sample=Part(Rows, "n_features", "n_targets", n_rows="n_sample"),
+        _keys=Numbers("n_sample"),
+        _n_rows=integer(low=0),
+    )
 
     def __init__(
         self, n_features: int, n_targets: int, dtype: Any, seed: int, memory: int = 2**40
@@ -164,21 +173,6 @@ class LearnedMean:
         """Go on with the targets y @ matrix + offset."""
         self.total = self.total @ matrix + self.weight * offset
         self.sample = self.sample.map_targets(matrix, offset)
-
-    def to_state(self) -> dict[str, Any]:
-        """Everything that it is, as plain data."""
-        numbers = {"weight": self.weight, "total": self.total.copy(), "keys": self._keys.copy()}
-        return {**self.sample.to_state(), **numbers, "n": self._n_rows}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Inverse of :meth:`to_state`; ValueError if the pieces do not fit together."""
-        sample = rows_from_state(state, self.sample.X.shape[1], self.total.size)
-        keys, total = np.array(state["keys"], dtype=float), np.array(state["total"], dtype=float)
-        fits = keys.shape == (len(sample),) and total.shape == self.total.shape
-        if not fits or not np.isfinite(total).all() or not 0.0 <= state["weight"] < np.inf:
-            raise ValueError("the mean of the targets does not fit them")
-        self.weight, self.total, self.sample = float(state["weight"]), total, sample
-        self._keys, self._n_rows = keys, int(state["n"])
 
 
 def has_mean(loss: Loss) -> bool:

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.default.means import has_mean
-from mercer.functions.sum_of_components import correction_from_state, correction_to_state
 from mercer.kernels import Kernel
 from mercer.learning.regression_targets import (
     begins_with_regression,
@@ -20,10 +19,11 @@ from mercer.learning.regression_targets import (
 )
 from mercer.losses import AbsoluteError, Loss, Squared, loss_and_slopes
 from mercer.objectives import Compositional, Objective, Pointwise
+from mercer.records import Maybe, Numbers, Part, Record, Recorded
 from mercer.risks import Risk
 from mercer.selection import left_out_by_pilot, pilot_kernel
 from mercer.sums import Correction, Rows, coded_rows, targets_of_codes
-from mercer.validation import check_real
+from mercer.validation import real
 
 Array = NDArray[np.float64]
 
@@ -38,7 +38,61 @@ _TINY, _ROUNDING = 1e-300, 1e-9
 _DRIFT, _LEAST_OUTSIDE = 2.0, 0.02
 
 
-class LearnedTargets:
+class _Reach(Numbers):
+    """Distances, of which no limit is infinite, and -1 in files."""
+
+    def written(self, value: Any) -> Any:
+        return np.where(np.isfinite(value), value, -1.0)
+
+    def read(self, name: str, value: Any, sizes: dict[str, int]) -> Array:
+        found = super().read(name, value, sizes)
+        return np.where(found < 0.0, np.inf, found)
+
+
+@dataclass(frozen=True, eq=False)
+class Limits(Recorded):
+    """How far from a rough location targets may be, so that wrong ones do not spoil a mean.
+
+    Attributes
+    ----------
+    location : Correction
+        Of the value 0: a function of the rows.
+    reach : ndarray of shape (n_targets,)
+        Distances beyond which targets are moved to them.
+    outside : float
+        Share of the rows beyond them when they were found.
+    """
+
+    location: Correction
+    reach: Array
+    outside: float = 0.0
+
+    _record = Record(
+        location=Part(Correction, "n_features", n_values="n_targets", n_scores="n_targets"),
+        reach=_Reach("n_targets"),
+        outside=real(low=0.0, high=1.0),
+    )
+
+    def __call__(self, rows: Rows) -> Rows:
+        """Rows whose targets are within the limits."""
+        centre = self.location(rows.X, np.zeros_like(rows.targets))
+        targets = np.clip(rows.targets, centre - self.reach, centre + self.reach)
+        return replace(rows, targets=targets)
+
+    @classmethod
+    def around(cls, location: Correction, rows: Rows) -> Limits:
+        """Six usual distances from a location."""
+        centre = location(rows.X, np.zeros_like(rows.targets))
+        usual = weighted_medians(np.abs(rows.targets - centre), rows.weights)
+        found = cls(location, outlying_from(usual))
+        return replace(found, outside=found.share_outside(rows))
+
+    def share_outside(self, rows: Rows) -> float:
+        """Share of rows with a target that is moved."""
+        return float(np.mean((self(rows).targets != rows.targets).any(axis=1)))
+
+
+class LearnedTargets(Recorded):
     """Targets as components learn them: numbers (logarithms of counts), or codes of classes.
 
     Parameters
@@ -60,6 +114,11 @@ class LearnedTargets:
     ValueError
         If the scores of the loss are in other units than targets.
     """
+
+    _record = Record(
+        unit=Numbers("n_targets", above=0.0),
+        limits=Maybe(Part(Limits, "n_features", "n_targets")),
+    )
 
     def __init__(self, objective: Objective, n_outputs: int) -> None:
         if not isinstance(objective, Pointwise | Compositional):
@@ -186,19 +245,6 @@ class LearnedTargets:
         if limits.share_outside(self(rows)) < _DRIFT * max(limits.outside, _LEAST_OUTSIDE):
             self.limits = limits
 
-    def to_state(self) -> dict[str, Any]:
-        """Units and limits, as plain data."""
-        limits = {} if self.limits is None else {"limits": self.limits.to_state()}
-        return {"unit": self.unit.copy(), **limits}
-
-    def restore(self, state: dict[str, Any], n_features: int) -> None:
-        """Inverse of :meth:`to_state`; ValueError if the pieces do not fit together."""
-        self.unit = np.array(state["unit"], dtype=np.float64)
-        if self.unit.shape != (self.n_targets,) or not (self.unit > 0.0).all():
-            raise ValueError("the units of the targets do not fit them")
-        if "limits" in state:
-            self.limits = Limits.from_state(state["limits"], n_features, self.n_targets)
-
 
 @dataclass(frozen=True)
 class Learnable:
@@ -212,59 +258,6 @@ class Learnable:
         """Rows with what is learned, of inputs, encoded targets and weights."""
         loss, sizes = self.targets.loss, (self.n_outputs, self.dtype)
         return self.targets(coded_rows(loss, X, targets, weights, *sizes))
-
-
-@dataclass(frozen=True, eq=False)
-class Limits:
-    """How far from a rough location targets may be, so that wrong ones do not spoil a mean.
-
-    Attributes
-    ----------
-    location : Correction
-        Of the value 0: a function of the rows.
-    reach : ndarray of shape (n_targets,)
-        Distances beyond which targets are moved to them.
-    outside : float
-        Share of the rows beyond them when they were found.
-    """
-
-    location: Correction
-    reach: Array
-    outside: float = 0.0
-
-    def __call__(self, rows: Rows) -> Rows:
-        """Rows whose targets are within the limits."""
-        centre = self.location(rows.X, np.zeros_like(rows.targets))
-        targets = np.clip(rows.targets, centre - self.reach, centre + self.reach)
-        return replace(rows, targets=targets)
-
-    def to_state(self) -> dict[str, Any]:
-        """Everything that they are, as plain data; infinite numbers are in no file."""
-        reach = np.where(np.isfinite(self.reach), self.reach, -1.0)
-        location = correction_to_state(self.location)
-        return {"reach": reach, "location": location, "outside": self.outside}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any], n_features: int, n_targets: int) -> Limits:
-        """Inverse of :meth:`to_state`; ValueError if the pieces do not fit together."""
-        reach, shape = state["reach"], (n_features, n_targets, n_targets)
-        if reach.shape != (n_targets,) or not np.isfinite(reach).all():
-            raise ValueError("the limits of the targets do not fit them")
-        location = correction_from_state(state["location"], *shape)
-        outside = check_real("outside", state["outside"], low=0.0, high=1.0)
-        return cls(location, np.where(reach < 0.0, np.inf, reach), outside)
-
-    @classmethod
-    def around(cls, location: Correction, rows: Rows) -> Limits:
-        """Six usual distances from a location."""
-        centre = location(rows.X, np.zeros_like(rows.targets))
-        usual = weighted_medians(np.abs(rows.targets - centre), rows.weights)
-        found = cls(location, outlying_from(usual))
-        return replace(found, outside=found.share_outside(rows))
-
-    def share_outside(self, rows: Rows) -> float:
-        """Share of rows with a target that is moved."""
-        return float(np.mean((self(rows).targets != rows.targets).any(axis=1)))
 
 
 def limits_of(rows: Rows) -> Limits | None:

@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.component import from_config, to_config
 from mercer.expansions import Auto
 from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.maps import Affine, FixedMap, Leaves
+from mercer.records import FLOATS, Config, Maybe, Numbered, Numbers, Part, Record, State, fit
 from mercer.selection import RaceResult
 from mercer.sums import (
-    BasisPart,
     Cell,
     CellsPart,
     Correction,
@@ -28,19 +27,19 @@ from mercer.sums import (
     Rows,
     Statistics,
     TreesPart,
-    no_range,
     rows_at_once,
 )
 from mercer.sums.cells import CELL_RIDGES
-from mercer.sums.correction import Features
 from mercer.sums.ridge import RIDGES
 from mercer.threads import in_order
-from mercer.validation import check_choice, check_integer, check_real
+from mercer.validation import (
+    choice,
+    integer,
+    or_none,
+    real,
+    truth,
+)
 
-_PRECISIONS = ("float32", "float64")
-_NUMBERS = ("block", "is_stale", "races", "ridge")
-_CORRECTION = ("centre", "scale", "ends", "line", "coefficients")
-_OF_RISKS = ("inner", "scalars")
 _NODES = ("columns", "cuts", "children", "roots")
 
 Array = NDArray[np.float64]
@@ -226,22 +225,8 @@ class SumOfComponents:
 
     def snapshot(self, *, sums: bool = True) -> dict[str, Any]:
         """Return what predicting needs as plain data, and with ``sums`` what learning does."""
-        result = self.race_result
-        numbers = {name: getattr(self, name) for name in _NUMBERS}
-        if self.bend:
-            numbers["bend"] = self.bend
-        states = [component_to_state(component, sums=sums) for component in self.components]
-        corrected = self.correction
-        return {
-            **({} if corrected is None else {"correction": correction_to_state(corrected)}),
-            "numbers": numbers,
-            "arrays": {
-                "v": self.weights.copy(),
-                **({} if self.level is None else {"level": self.level.copy()}),
-            },
-            "contest": None if result is None else result.to_state(),
-            "parts": {str(i): state for i, state in enumerate(states)},
-        }
+        parts = [component_to_state(component, sums=sums) for component in self.components]
+        return _FUNCTION.written_of({**vars(self), "arrays": {}, "parts": parts})
 
     def restore(self, state: dict[str, Any]) -> None:
         """Inverse of :meth:`snapshot`.
@@ -251,35 +236,19 @@ class SumOfComponents:
         ValueError
             If the pieces do not fit together.
         """
-        numbers = {"bend": 0.0, **state["numbers"]}  # there is none of scores that are not bent
-        states = state["parts"]
-        n, corrected = len(states), state.get("correction")
-        n_values = int(states["0"]["coefficients"].shape[1]) if n else self.n_outputs
-        self.correction = None
-        if corrected is None:
-            self.n_outputs = n_values
-        else:
-            self.n_outputs = int(corrected["line"].shape[1])
-            shape = self.n_features, n_values, self.n_outputs
-            self.correction = correction_from_state(corrected, *shape)
-        components = [
-            component_from_state(states[str(i)], self.n_features, n_values) for i in range(n)
-        ]
-        weights = state["arrays"]["v"]
-        fits = weights.shape in {(n,), (0,)} and weights.dtype == np.float64
-        if not fits or not (weights >= 0.0).all():
+        sizes = {"n_features": self.n_features}
+        values = _FUNCTION.read(state, sizes)
+        parts, level, _ = (values.pop(name) for name in ("parts", "level", "arrays"))
+        components = [_component_of(part, sizes) for part in parts]
+        if values["weights"].size not in (0, len(components)):
             raise ValueError("the weights of the parts do not fit them")
-        self.weights = weights.copy()
-        level = state["arrays"].get("level")
-        self.level = None if level is None else _finite("level", level, (self.n_outputs,))
-        self.bend = check_real("bend", numbers["bend"], low=0.0)
-        self.block = check_integer("block", numbers["block"], low=1)
-        self.is_stale, self.races = bool(numbers["is_stale"]), bool(numbers["races"])
-        ridge = numbers["ridge"]
-        self.ridge = None if ridge is None else check_real("ridge", ridge, low=0.0)
+        n_values = sizes.get("n_values", self.n_outputs)
+        self.n_outputs = n_values if values["correction"] is None else sizes["n_outputs"]
+        if level is not None:
+            fit("level", (self.n_outputs,), level, sizes)
+        self.level = level
+        vars(self).update(values)
         self.replace_components(components)
-        result = state["contest"]
-        self.race_result = None if result is None else RaceResult.from_state(result)
 
 
 @dataclass(frozen=True)
@@ -345,11 +314,19 @@ class FittedPart:
 
 def component_to_state(component: Component, *, sums: bool) -> dict[str, Any]:
     """Everything that predicting with a component needs, and with ``sums`` learning, too."""
-    if isinstance(component, GlobalPart):
-        return _global_to_state(component, sums)
+    if isinstance(component, CellsPart):
+        return _CELLS.written_of(_of_cells(component, sums))
+    values = {
+        **vars(component),
+        "form": component.form,
+        # Of an exact fit there are none, nor rows kept back.
+        "sums": component.statistics if sums and not component.is_exact else None,
+        "without_held": component.without_held if sums and not component.is_exact else None,
+    }
     if isinstance(component, TreesPart):
-        return _trees_to_state(component, sums)
-    return _cells_to_state(component, sums)
+        return _TREES.written_of(component.map.get_params() | values)
+    basis = {"kernel": component.kernel, "points": component.dictionary}
+    return _GLOBAL.written_of(values | basis | {"precision": component.basis.dtype.name})
 
 
 def component_from_state(state: dict[str, Any], n_features: int, n_outputs: int) -> Component:
@@ -360,286 +337,230 @@ def component_from_state(state: dict[str, Any], n_features: int, n_outputs: int)
     ValueError
         If the pieces do not fit together.
     """
-    if state["form"] == "global":
-        return _global_from_state(state, n_features, n_outputs)
-    if state["form"] == "trees":
-        return _trees_from_state(state, n_features, n_outputs)
-    if state["form"] == "cells":
-        return _cells_from_state(state, n_features, n_outputs)
-    raise ValueError(f"there is no part of the form {state['form']!r}")
+    return _component_of(state, {"n_features": n_features, "n_values": n_outputs})
 
 
-def _global_to_state(part: GlobalPart, sums: bool) -> dict[str, Any]:
-    return {
-        "form": part.form,
-        "kernel": to_config(part.kernel),
-        "points": part.dictionary,
-        "precision": part.basis.dtype.name,
-        **_basis_to_state(part, sums),
-    }
-
-
-def _trees_to_state(part: TreesPart, sums: bool) -> dict[str, Any]:
-    forest = part.map.get_params()
-    arrays = {name: np.array(forest[name]) for name in _NODES}
-    return {"form": part.form, **arrays, "seed": part.seed, **_basis_to_state(part, sums)}
-
-
-def _basis_to_state(part: BasisPart, sums: bool) -> dict[str, Any]:
-    sums = sums and not part.is_exact  # there are none, nor rows kept back
-    return {
-        "is_exact": part.is_exact,
-        "coefficients": part.coefficients,
-        "without_held": part.without_held if sums else None,
-        "ridge": part.ridge,
-        "forgetting": part.forgetting,
-        "max_rows": part.max_rows,
-        "sums": part.statistics.to_state() if sums else None,
-    }
-
-
-def _global_from_state(state: dict[str, Any], n_features: int, n_outputs: int) -> GlobalPart:
-    kernel, points = _kernel(state["kernel"]), state["points"]
-    if points.ndim != 2 or points.shape[1] != n_features or points.dtype.kind != "f":
-        raise ValueError("the points of a part do not match the number of features")
-    dtype = check_choice("precision", state["precision"], _PRECISIONS)
-    part = GlobalPart(kernel, points.copy(), n_outputs, dtype=dtype)
-    _restore_basis(part, state)
+def _component_of(state: dict[str, Any], sizes: dict[str, int]) -> Component:
+    """Read a component; ``sizes`` are the numbers of features and, once it is known, of values."""
+    form = state.get("form")
+    if form == "cells":
+        return _cells_of(state, sizes)
+    mine = {name: n for name, n in sizes.items() if name in ("n_features", "n_values")}
+    part: GlobalPart | TreesPart
+    if form == "global":
+        values = _GLOBAL.read(state, mine)
+        kernel, points, precision = (values.pop(n) for n in ("kernel", "points", "precision"))
+        part = GlobalPart(kernel, points, mine["n_values"], dtype=precision)
+    elif form == "trees":
+        values = _TREES.read(state, mine)
+        map = Leaves(sizes["n_features"], *(values.pop(name) for name in _NODES))
+        part = TreesPart(map, mine["n_values"], seed=values.pop("seed"))
+    else:
+        raise ValueError(f"there is no part of the form {form!r}")
+    sizes["n_values"] = mine["n_values"]
+    fit("coefficients", (part.n_points,), values["coefficients"][:, 0], {})
+    sums, without = values.pop("sums"), values.pop("without_held")
+    for name in ("is_exact", "coefficients", "ridge", "forgetting", "max_rows"):
+        setattr(part, name, values[name])
+    if without is not None:
+        part.without_held = without
+    if sums is not None:
+        part.statistics.restore(sums)
     return part
 
 
-def _trees_from_state(state: dict[str, Any], n_features: int, n_outputs: int) -> TreesPart:
-    map = Leaves(n_features, *(state[name].copy() for name in _NODES))
-    part = TreesPart(map, n_outputs, seed=check_integer("seed", state["seed"], low=0))
-    _restore_basis(part, state)
-    return part
-
-
-def _restore_basis(part: BasisPart, state: dict[str, Any]) -> None:
-    forgetting, most = state["forgetting"], state["max_rows"]
-    part.forgetting = check_real("forgetting", forgetting, low=0.0, open_low=True, high=1.0)
-    part.max_rows = None if most is None else check_integer("max_rows", most, low=0)
-    part.is_exact = bool(state["is_exact"])
-    shape = part.n_points, part.n_targets
-    part.coefficients = _finite("coefficients", state["coefficients"], shape)
-    part.ridge = check_integer("ridge", state["ridge"], low=0, high=RIDGES.size - 1)
-    if state["without_held"] is not None:
-        part.without_held = _finite("coefficients", state["without_held"], shape)
-    if state["sums"] is not None:
-        part.statistics.restore(state["sums"])
-
-
-def _cells_to_state(part: CellsPart, sums: bool) -> dict[str, Any]:
-    cells = part.cells
-    before = {
-        str(number): {
-            "kernel": to_config(cell.before.kernel),
-            "constant": cell.before.constant,
-            "points": cell.before.points,
-            "coefficients": cell.before.coefficients,
-            "range": _to_ends(cell.before.range),
-            "patience": cell.patience,
-        }
+def _of_cells(part: CellsPart, sums: bool) -> dict[str, Any]:
+    cells, functions = part.cells, [cell.function for cell in part.cells]
+    before = [
+        {**cell.before._asdict(), "cell": number, "patience": cell.patience}
         for number, cell in enumerate(cells)
         if cell.before is not None
-    }
+    ]
     return {
+        **vars(part),
         "form": part.form,
-        "partition": to_config(part.partition),
-        "map": to_config(part.map),
-        "size": part.size,
-        "max_cells": part.max_cells,
-        "forgetting": part.forgetting,
-        "keeps": part.keeps,
         "precision": part.dtype.name,
-        "first_ridge": part.first_ridge,
-        "doubles": np.array([cell.function.points.dtype == np.float64 for cell in cells]),
-        "counts": np.array([len(cell.function.points) for cell in cells]),
-        "points": np.concatenate([cell.function.points for cell in cells]),
-        "coefficients": np.concatenate([cell.function.coefficients for cell in cells]),
+        "doubles": np.array([one.points.dtype == np.float64 for one in functions]),
+        "counts": np.array([len(one.points) for one in functions]),
+        "points": np.concatenate([one.points for one in functions]),
+        "coefficients": np.concatenate([one.coefficients for one in functions]),
         "n_rows": np.array([cell.n_rows for cell in cells]),
-        "ranges": np.stack([_to_ends(cell.function.range) for cell in cells]),
-        "learned_ranges": np.stack([_to_ends(cell.range) for cell in cells]),
-        "before": before,
+        "ranges": np.stack([one.range for one in functions]),
+        "learned_ranges": np.stack([cell.range for cell in cells]),
+        "before": [_BEFORE.written_of(one) for one in before],
         "sums": _cell_sums(part) if sums else None,
     }
 
 
-def _to_ends(ends: Array) -> Array:
-    """Range without infinite numbers, which are in no file: from 1 to -1 is none."""
-    return np.clip(ends, -1.0, 1.0) if ends[0, 0] > ends[1, 0] else ends
-
-
-def _from_ends(ends: Array) -> Array:
-    return no_range(ends.shape[1]) if ends[0, 0] > ends[1, 0] else ends.copy()
-
-
 def _cell_sums(part: CellsPart) -> dict[str, Any]:
-    filling = [cell for cell in part.cells if cell.is_filling]
-    full = [cell for cell in part.cells if cell.statistics is not None]
-    none = part.no_rows()
-    kept = [cell.rows for cell in filling if cell.rows is not None]
-    states = [cell.statistics.to_state() for cell in full if cell.statistics is not None]
-    arrays: dict[str, Any] = {}
-    for name in states[0] if states else ():
-        arrays[name] = np.concatenate([np.ravel(state[name]) for state in states])
-    return {
-        "filling": np.array([cell.is_filling for cell in part.cells]),
-        "n_kept": np.array([len(rows) for rows in kept], dtype=np.int64),
-        "X": np.concatenate([none.X, *(rows.X for rows in kept)]),
-        "targets": np.concatenate([none.targets, *(rows.targets for rows in kept)]),
-        "weights": np.concatenate([none.weights, *(rows.weights for rows in kept)]),
-        "statistics": arrays,
+    kept = [cell.rows for cell in part.cells if cell.is_filling and cell.rows is not None]
+    full = [cell.statistics for cell in part.cells if cell.statistics is not None]
+    states = [statistics.to_state() for statistics in full]
+    arrays = {
+        name: np.concatenate([np.ravel(state[name]) for state in states])
+        for name in (states[0] if states else ())
     }
+    filling = np.array([cell.is_filling for cell in part.cells])
+    n_kept = np.array([len(rows) for rows in kept], dtype=np.int64)
+    rows = Rows.joined([part.no_rows(), *kept])
+    return _SUMS.written_of(
+        {"filling": filling, "n_kept": n_kept, "rows": rows, "statistics": arrays}
+    )
 
 
-def _cells_from_state(state: dict[str, Any], n_features: int, n_outputs: int) -> CellsPart:
-    partition, map = from_config(state["partition"]), from_config(state["map"])
-    if not isinstance(partition, Partitioned) or not partition.is_resolved:
-        raise ValueError("a part of cells has no partition")
-    if map is not None and (not isinstance(map, FixedMap) or map.n_inputs != n_features):
+def _cells_of(state: dict[str, Any], sizes: dict[str, int]) -> CellsPart:
+    mine = {"n_values": sizes["n_values"]} if "n_values" in sizes else {}
+    values = _CELLS.read(state, mine)
+    sizes["n_values"] = n_outputs = mine["n_values"]
+    partition, map, counts = values["partition"], values["map"], values["counts"]
+    if map is not None and map.n_inputs != sizes["n_features"]:
         raise ValueError("the map of a part does not match the number of features")
-    size = check_integer("size", state["size"], low=1)
-    part = CellsPart(
-        partition,
-        map,
-        size,
-        n_outputs,
-        check_integer("max_cells", state["max_cells"], low=0),
-        check_real("forgetting", state["forgetting"], low=0.0, open_low=True, high=1.0),
-        check_integer("keeps", state["keeps"], low=1),
-        check_choice("precision", state["precision"], _PRECISIONS),
-        check_integer("first_ridge", state["first_ridge"], low=0, high=CELL_RIDGES.size - 1),
-    )
-    n_inputs, n_cells, counts = partition.n_features, len(part.cells), state["counts"]
-    if counts.shape != (n_cells,) or counts.dtype.kind != "i" or (counts < 0).any():
-        raise ValueError("the cells of a part do not match their points")
-    total = int(counts.sum())
-    points = _finite("points", state["points"].astype(np.float64), (total, n_inputs))
-    doubles = state["doubles"]
-    if doubles.shape != (n_cells,):
-        raise ValueError("the precisions of the cells do not match them")
-    coefficients = _finite("coefficients", state["coefficients"], (total, n_outputs))
-    ranges, learned = (
-        _finite(name, state[name], (n_cells, 2, n_outputs)) for name in ("ranges", "learned_ranges")
-    )
+    named = "size", "max_cells", "forgetting", "keeps", "precision", "first_ridge"
+    size, *more = (values[name] for name in named)
+    part = CellsPart(partition, map, size, n_outputs, *more)
+    mine |= {"n_cells": len(part.cells), "n_inputs": partition.n_features}
+    fit("counts", ("n_cells",), counts, mine)
+    fit("points", (int(counts.sum()), "n_inputs"), values["points"], mine)
     stops = np.cumsum(counts)
     for number, cell in enumerate(part.cells):
-        mine = slice(int(stops[number] - counts[number]), int(stops[number]))
+        own = slice(int(stops[number] - counts[number]), int(stops[number]))
+        precision = np.float64 if values["doubles"][number] else np.float32
         cell.function = cell.function._replace(
-            points=points[mine].astype(np.float64 if doubles[number] else np.float32),
-            coefficients=coefficients[mine].copy(),
-            range=_from_ends(ranges[number]),
+            points=values["points"][own].astype(precision),
+            coefficients=values["coefficients"][own].copy(),
+            range=values["ranges"][number],
         )
-        cell.range = _from_ends(learned[number])
-        cell.n_rows = check_integer("n_rows", int(state["n_rows"][number]), low=0)
-        cell.rows = None
-    for name, old in state["before"].items():
-        n = len(old["points"])
-        precision = old["points"].dtype
-        part.cells[int(name)].patience = check_integer("patience", old.get("patience", 0), low=0)
-        part.cells[int(name)].before = LocalFunction(
-            _kernel(old["kernel"]),
-            check_real("constant", old["constant"], low=0.0),
-            _finite("points", old["points"].astype(np.float64), (n, n_inputs)).astype(precision),
-            _finite("coefficients", old["coefficients"], (n, n_outputs)),
-            _from_ends(_finite("range", old["range"], (2, n_outputs))),
-        )
-    if state["sums"] is not None:
-        _restore_sums(part.cells, state["sums"], n_inputs, n_outputs)
+        cell.range = values["learned_ranges"][number]
+        cell.n_rows, cell.rows = int(values["n_rows"][number]), None
+    for old in values["before"]:
+        its = _BEFORE.read(old, {name: mine[name] for name in ("n_inputs", "n_values")})
+        number, patience = its.pop("cell"), its.pop("patience")
+        if number >= len(part.cells):
+            raise ValueError("there is no cell of what was predicted before")
+        part.cells[number].patience = patience
+        part.cells[number].before = LocalFunction(**its)
+    if values["sums"] is not None:
+        _restore_sums(part.cells, values["sums"], mine)
     return part
 
 
-def _restore_sums(cells: list[Cell], state: dict[str, Any], n_inputs: int, n_outputs: int) -> None:
-    filling = state["filling"].astype(bool)
-    rows = rows_from_state(state, n_inputs, n_outputs)
-    if filling.shape != (len(cells),) or int(state["n_kept"].sum()) != len(rows):
+def _restore_sums(cells: list[Cell], state: dict[str, Any], sizes: dict[str, int]) -> None:
+    values = _SUMS.read(state, sizes)
+    filling, rows, stops = values["filling"], values["rows"], np.cumsum(values["n_kept"])
+    if filling.sum() != stops.size or stops.max(initial=0) != len(rows):
         raise ValueError("the rows of the cells do not match them")
-    stops = np.cumsum(state["n_kept"])
-    starts = stops - state["n_kept"]
     kept = [cell for cell, is_filling in zip(cells, filling, strict=True) if is_filling]
-    for cell, start, stop in zip(kept, starts, stops, strict=True):
+    for cell, start, stop in zip(kept, stops - values["n_kept"], stops, strict=True):
         cell.rows = rows[int(start) : int(stop)].own()
-    at: dict[str, int] = dict.fromkeys(state["statistics"], 0)
+    statistics = values["statistics"]
+    at: dict[str, int] = dict.fromkeys(statistics, 0)
     for cell, is_filling in zip(cells, filling, strict=True):
         if is_filling:
             continue
-        M = len(cell.function.points)
-        cell.statistics = Statistics(M, n_outputs)
-        like = cell.statistics.to_state()
-        mine: dict[str, Any] = {}
-        for name, values in state["statistics"].items():
-            shape = np.shape(like[name])
-            piece = values[at[name] : at[name] + math.prod(shape)]
+        cell.statistics = Statistics(len(cell.function.points), sizes["n_values"])
+        own: dict[str, Any] = {}
+        for name, value in cell.statistics.to_state().items():
+            numbers = Numbers("n_numbers", dtype=(np.float64, np.int64)).read(
+                name, statistics.get(name), {}
+            )
+            shape = np.shape(value)
+            piece = numbers[at[name] : at[name] + math.prod(shape)]
+            fit(name, (math.prod(shape),), piece, {})
             at[name] += math.prod(shape)
-            mine[name] = piece.reshape(shape) if shape else piece[0].item()
-        cell.statistics.restore(mine)
+            own[name] = piece.reshape(shape) if shape else piece[0].item()
+        cell.statistics.restore(own)
 
 
-def correction_to_state(correction: Correction) -> dict[str, Any]:
-    """Everything that a correction is."""
-    features = correction.features
-    arrays = {name: getattr(correction, name).copy() for name in (*_CORRECTION, *_OF_RISKS)}
-    return {
-        **arrays,
-        "kernel": None if features.kernel is None else to_config(features.kernel),
-        "length": features.length,
-        "clamped": correction.clamped,
-        "points": features.points,
-        "values": features.values,
-    }
+class _Range(Numbers):
+    """Lowest and highest values, or none: infinite numbers, the other way round, are in no file."""
+
+    def written(self, value: Any) -> Any:
+        return np.where(_is_none(value), np.clip(value, -1.0, 1.0), value)
+
+    def read(self, name: str, value: Any, sizes: dict[str, int]) -> Array:
+        found = super().read(name, value, sizes)
+        return np.where(_is_none(found), [[np.inf], [-np.inf]], found)
 
 
-def correction_from_state(
-    state: dict[str, Any], n_features: int, n_values: int, n_outputs: int
-) -> Correction:
-    """Inverse of :func:`correction_to_state`.
-
-    Raises
-    ------
-    ValueError
-        If the pieces do not fit together.
-    """
-    n = len(state["points"])
-    features = Features(
-        None if state["kernel"] is None else _kernel(state["kernel"]),
-        check_real("length", state["length"], low=0.0, open_low=True),
-        _finite("points", state["points"], (n, n_features)),
-        _finite("values", state["values"], (n, n_values)),
-    )
-    of_values = (n_values,), (n_values,), (2, n_values)
-    shapes = (*of_values, (1 + n_values, n_outputs), (n, n_outputs))
-    pairs = zip(_CORRECTION, shapes, strict=True)
-    arrays = [_finite(name, state[name], shape) for name, shape in pairs]
-    arrays += [_finite(name, state[name], (state[name].size,)) for name in _OF_RISKS]
-    clamped = check_real("clamped", state["clamped"], low=0.0, high=1.0)
-    centre, scale, ends, line, coefficients, inner, scalars = arrays
-    return Correction(features, centre, scale, ends, line, coefficients, inner, scalars, clamped)
+def _is_none(ends: Array) -> NDArray[np.bool_]:
+    return np.asarray(ends[..., :1, :1] > ends[..., 1:, :1])
 
 
-def rows_from_state(state: dict[str, Any], n_features: int, n_outputs: int) -> Rows:
-    """Rows of a state.
+_PRECISION = choice("float32", "float64")
+_FORGETTING = real(low=0.0, open_low=True, high=1.0)
+_KERNEL = Config(Kernel, lambda kernel: kernel.is_resolved)
 
-    Raises
-    ------
-    ValueError
-        If they are of wrong shapes or not finite.
-    """
-    names = "X", "targets", "weights", "groups"
-    rows = Rows.from_state({name: state[name] for name in names if name in state})
-    if (rows.X.shape[1], rows.targets.shape[1]) != (n_features, n_outputs):
-        raise ValueError("the rows that are kept do not match the numbers of features and outputs")
-    return rows
-
-
-def _kernel(config: Any) -> Kernel:
-    kernel = from_config(config)
-    if not isinstance(kernel, Kernel) or not kernel.is_resolved:
-        raise ValueError("the kernel of a part is of the wrong kind or lacks numbers")
-    return kernel
-
-
-def _finite(name: str, array: Any, shape: tuple[int, ...]) -> Array:
-    if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
-        raise ValueError(f"the {name} of a part are of the wrong shape or not finite")
-    return np.array(array)
+_FUNCTION = Record(
+    arrays=State(),  # those of functions with one dictionary
+    block=integer(low=1),
+    bend=real(low=0.0),
+    is_stale=truth(),
+    races=truth(),
+    ridge=or_none(real(low=0.0)),
+    race_result=Maybe(Part(RaceResult)),
+    correction=Maybe(Part(Correction, "n_features", "n_values", n_scores="n_outputs")),
+    parts=Numbered(State()),
+    weights=Numbers("n_weights", low=0.0),
+    level=Maybe(Numbers("n_levels")),
+)
+_BASIS: dict[str, Any] = {
+    "is_exact": truth(),
+    "coefficients": Numbers("n_points", "n_values"),
+    "without_held": Maybe(Numbers("n_points", "n_values")),
+    "ridge": integer(low=0, high=RIDGES.size - 1),
+    "forgetting": _FORGETTING,
+    "max_rows": or_none(integer(low=0)),
+    "sums": Maybe(State()),
+}
+_GLOBAL = Record(
+    form=choice("global"),
+    kernel=_KERNEL,
+    points=Numbers("n_points", "n_features", dtype=FLOATS),
+    precision=_PRECISION,
+    **_BASIS,
+)
+_TREES = Record(
+    form=choice("trees"),
+    columns=Numbers("n_nodes", dtype=np.int64),
+    cuts=Numbers("n_nodes"),
+    children=Numbers("n_nodes", dtype=np.int64),
+    roots=Numbers("n_trees", dtype=np.int64),
+    seed=integer(low=0),
+    **_BASIS,
+)
+_CELLS = Record(
+    form=choice("cells"),
+    partition=Config(Partitioned, lambda partition: partition.is_resolved),
+    map=Maybe(Config(FixedMap)),
+    size=integer(low=1),
+    max_cells=integer(low=0),
+    forgetting=_FORGETTING,
+    keeps=integer(low=1),
+    precision=_PRECISION,
+    first_ridge=integer(low=0, high=CELL_RIDGES.size - 1),
+    doubles=Numbers("n_cells", dtype=np.bool_),
+    counts=Numbers("n_cells", dtype=np.int64, low=0),
+    points=Numbers("n_points", "n_inputs", dtype=FLOATS),
+    coefficients=Numbers("n_points", "n_values"),
+    n_rows=Numbers("n_cells", dtype=np.int64, low=0),
+    ranges=_Range("n_cells", 2, "n_values"),
+    learned_ranges=_Range("n_cells", 2, "n_values"),
+    before=Numbered(State()),
+    sums=Maybe(State()),
+)
+# What a cell predicts with until it has rows of its own.
+_BEFORE = Record(
+    cell=integer(low=0),
+    kernel=_KERNEL,
+    constant=real(low=0.0),
+    points=Numbers("n_points", "n_inputs", dtype=FLOATS),
+    coefficients=Numbers("n_points", "n_values"),
+    range=_Range(2, "n_values"),
+    patience=integer(low=0),
+)
+_SUMS = Record(
+    filling=Numbers("n_cells", dtype=np.bool_),
+    n_kept=Numbers("n_filling", dtype=np.int64, low=0),
+    rows=Part(Rows, n_features="n_inputs", n_targets="n_values"),
+    statistics=State(),
+)

@@ -796,13 +796,11 @@ class DictionaryPosterior:
         """Inverse of :meth:`snapshot`; ValueError if it does not fit."""
         self._first = self._fixed = self._provisional = None
         if "points" not in state:
-            # Of the first files with "rows" for their inputs.
-            first = Rows.from_state({"X" if key == "rows" else key: state[key] for key in state})
+            first = Rows.from_state(state, n_features=n_inputs, n_targets=self.n_targets)
             if not 0 < len(first) < self.method.n_first_rows:
                 raise ValueError("the number of first rows is out of its range")
-            sizes = first.X.shape[1], first.targets.shape[1]
-            if sizes != (n_inputs, self.n_targets) or first.X.dtype != np.float64:
-                raise ValueError("the first rows are of the wrong shape")
+            if first.X.dtype != np.float64:
+                raise ValueError("the first rows are not in double precision")
             if not (first.weights > 0.0).all():
                 raise ValueError("the weights of the first rows are out of their range")
             self._first = first

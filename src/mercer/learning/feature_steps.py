@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer import records
 from mercer.features.feature_map import Prepared
 from mercer.functions.feature_expansion import FeatureExpansion, Update
 from mercer.learning.elsewhere import (
@@ -38,6 +39,7 @@ from mercer.learning.learner import (
 from mercer.learning.loop import cut_pass
 from mercer.learning.step_sizes import AutomaticStep, FeatureSteps, steps_of_batch
 from mercer.objectives import Batch, Objective
+from mercer.records import Numbers
 from mercer.sums import Rows
 from mercer.threads import one_blas_thread
 from mercer.validation import check_real
@@ -61,16 +63,11 @@ class Waiting(Rows):
 
     values: Array
 
+    _record = records.Record(**Rows._record.fields, values=Numbers("n_rows", "n_columns"))
+
     def batch(self) -> Batch:
         """Rows as objectives see them."""
         return Batch(self.X, self.targets, self.weights)
-
-    def check(self, n_features: int, n_columns: int, dtype: np.dtype[Any]) -> None:
-        """Raise ValueError if they do not fit a function."""
-        values, n = self.values, len(self)
-        fits = self.X.shape == (n, n_features) and self.X.dtype == dtype and n > 0
-        if not fits or values.shape != (n, n_columns) or values.dtype != np.float64:
-            raise ValueError("The rows that wait for a step do not fit together.")
 
 
 class Slopes(NamedTuple):
@@ -647,8 +644,10 @@ class FeatureLearner(StepLearner):
         self._candidates.restore(state, n)
         self._waiting, waiting = None, state["waiting"]
         if waiting is not None:
-            self._waiting = Waiting.from_state(waiting)
-            self._waiting.check(f.n_features, n * f.n_outputs, f.dtype)
+            sizes = {"n_features": f.n_features, "n_columns": n * f.n_outputs}
+            self._waiting = Waiting.from_state(waiting, **sizes)
+            if self._waiting.X.dtype != f.dtype or not len(self._waiting):
+                raise ValueError("The rows that wait for a step are none of this function.")
 
 
 def _rows(prepared: Prepared, first: int, last: int) -> Prepared:

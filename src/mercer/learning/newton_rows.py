@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer import records
 from mercer.exceptions import DivergenceError
 from mercer.learning.elsewhere import MOST_STEPS, StepsElsewhere
 from mercer.learning.learner import Array, Record
@@ -25,17 +26,18 @@ from mercer.learning.regression_targets import (
 )
 from mercer.learning.step_sizes import AutomaticStep
 from mercer.objectives import Batch, Objective, Pointwise
+from mercer.records import Recorded, State
 from mercer.sums import (
     Basis,
+    Blocks,
     FeatureTable,
     NewtonSteps,
     RidgeStream,
     Rows,
     Statistics,
-    blocks_from_state,
-    blocks_to_state,
 )
 from mercer.sums.newton import products_with
+from mercer.validation import positive, real
 
 Floats = NDArray[np.floating[Any]]
 
@@ -279,7 +281,7 @@ def regressed_rows(n_features: int) -> int:
     return max(_ROWS_PER_FEATURE * n_features, _FIRST_ROWS)
 
 
-class NewtonRows:
+class NewtonRows(Recorded):
     """An objective on a fixed set of features, learned by Newton steps.
 
     Parameters
@@ -293,6 +295,10 @@ class NewtonRows:
     settings : Settings
         Everything else.
     """
+
+    _record = records.Record(
+        ridge=real(low=0.0), curvature=positive(), steps=State(), _waiting=Blocks()
+    )
 
     def __init__(
         self, objective: Objective, basis: Basis, n_outputs: int, settings: Settings
@@ -583,20 +589,8 @@ class NewtonRows:
         other.steps, other._waiting = self.steps.copy(), list(self._waiting)
         return other
 
-    def to_state(self) -> dict[str, Any]:
-        """Everything but the objective as plain data."""
-        return {
-            "ridge": self.ridge,
-            "curvature": self.curvature,
-            "steps": self.steps.to_state(),
-            "waiting": blocks_to_state(self._waiting),
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a :meth:`to_state`, bit for bit; ValueError if it does not fit."""
-        self.ridge, self.curvature = float(state["ridge"]), float(state["curvature"])
-        if not (self.ridge >= 0.0 and self.curvature > 0.0):
-            raise ValueError("The numbers of the Newton steps are out of their range.")
-        self.steps = self._new_steps()
-        self.steps.restore(state["steps"])
-        self._waiting = blocks_from_state(state["waiting"])
+    def _adopt(self, values: dict[str, Any]) -> None:
+        steps = self._new_steps()
+        steps.restore(values.pop("steps"))
+        super()._adopt(values)
+        self.steps = steps

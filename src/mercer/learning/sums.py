@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer import records
 from mercer.exceptions import DivergenceError
 from mercer.learning.elsewhere import Layout, Solved, StepsElsewhere, refuse_elsewhere
 from mercer.learning.learner import (
@@ -29,15 +30,15 @@ from mercer.objectives import Batch, Bellman, Novelty, Objective, Pointwise
 from mercer.sums import (
     Basis,
     BasisSums,
+    Blocks,
     RidgeStream,
     Rows,
-    blocks_from_state,
-    blocks_to_state,
     class_numbers,
     relabelled,
     shift_of_codes,
 )
 from mercer.threads import one_blas_thread
+from mercer.validation import integer
 
 Floats = NDArray[np.floating[Any]]
 
@@ -45,6 +46,11 @@ Floats = NDArray[np.floating[Any]]
 # prediction before the dictionary is chosen. So many times more if learning begins at f = 0.
 _STEPS, _FEW_STEPS, _FROM_ZERO = 50, 20, 3
 Engine = RidgeStream | LinearRows | NewtonRows
+
+# Rows so far, those of the last solution, and those with which learning begins.
+_ROWS = records.Record(
+    _n_rows=integer(low=0), _n_solved=integer(low=0), _first_rows=Blocks("n_features")
+)
 
 _FIRST_BYTES = 2**30  # of the rows that learning begins with
 _CHUNK = 8192  # rows that are learned, or reported, together
@@ -524,22 +530,17 @@ class SecondOrderLearner(StepLearner):
         engine = self._engine
         return {
             **self._state_with(self.function.snapshot()),
-            "rows": {
-                "n_rows": self._n_rows,
-                "n_solved": self._n_solved,
-                "first": blocks_to_state(self._first_rows),
-            },
+            "rows": _ROWS.written(self),
             "engine": None if engine is None else engine.to_state(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`Learner`."""
         self._restore_with_function(state)
-        rows = state["rows"]
-        self._n_rows, self._n_solved = int(rows["n_rows"]), int(rows["n_solved"])
-        self._first_rows = blocks_from_state(rows["first"])
-        if not 0 <= self._n_solved <= self._n_rows:
-            raise ValueError("The numbers of rows do not fit together.")
+        rows = _ROWS.read(state["rows"], {})
+        if rows["_n_solved"] > rows["_n_rows"]:
+            raise ValueError("More rows were solved for than there are.")
+        vars(self).update(rows)
         self._engine = None
         if state["engine"] is not None:
             if self.function.basis is None:

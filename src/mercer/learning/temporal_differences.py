@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from mercer.learning.learner import Array
 from mercer.numerics.factor import solve_square
 from mercer.objectives import Batch, Bellman, Objective
+from mercer.records import Numbers, Record, Recorded
 from mercer.sums import (
     Basis,
+    Blocks,
     Rows,
-    blocks_from_state,
-    blocks_to_state,
     check_alike,
     check_same_basis,
 )
+from mercer.validation import real
 
 Floats = NDArray[np.floating[Any]]
 
@@ -31,7 +32,7 @@ def is_linear(objective: Objective) -> bool:
     return isinstance(objective, Bellman) and objective.method != "pkgtd"
 
 
-class LinearRows:
+class LinearRows(Recorded):
     r"""Policy evaluation on a fixed set of features, by sums over all transitions so far.
 
     The mean slopes of the values of f = Z w are Z's = S w + b. Their zero with the ridge,
@@ -62,6 +63,13 @@ class LinearRows:
     Machine Learning, 1996.
     """
 
+    _record = Record(
+        n_rows=real(low=0.0),
+        _waiting=Blocks(),
+        _matrix=Numbers("n_outputs", "n_outputs", "n_features", "n_features"),
+        _right=Numbers("n_outputs", "n_features"),
+    )
+
     def __init__(
         self, objective: Bellman, basis: Basis, n_outputs: int, ridge: float, forgetting: float
     ) -> None:
@@ -71,6 +79,11 @@ class LinearRows:
         self._matrix = np.zeros((n_outputs, n_outputs, basis.size, basis.size))
         self._right = np.zeros((n_outputs, basis.size))
         self._waiting: list[Rows] = []
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.basis.size
 
     def add(self, rows: Rows) -> None:
         """Learn rows: whole transitions."""
@@ -189,24 +202,3 @@ class LinearRows:
         other = copy.copy(self)
         other._waiting = list(self._waiting)
         return other
-
-    def to_state(self) -> dict[str, Any]:
-        """All sums as plain data."""
-        return {
-            "n_rows": self.n_rows,
-            "waiting": blocks_to_state(self._waiting),
-            "matrix": self._matrix.copy(),
-            "right": self._right.copy(),
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a :meth:`to_state`, bit for bit; ValueError if it does not fit."""
-        for name, mine in (("matrix", self._matrix), ("right", self._right)):
-            array = state[name]
-            if array.shape != mine.shape or array.dtype != np.float64:
-                raise ValueError(f"The sums `{name}` over the transitions do not fit.")
-            if not np.isfinite(array).all():
-                raise ValueError(f"The sums `{name}` over the transitions are not finite.")
-        self._matrix, self._right = state["matrix"].copy(), state["right"].copy()
-        self.n_rows = float(state["n_rows"])
-        self._waiting = blocks_from_state(state["waiting"])

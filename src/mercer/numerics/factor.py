@@ -11,6 +11,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,9 @@ from scipy.linalg import blas, lu_factor, lu_solve
 
 from mercer.exceptions import ConditioningWarning
 from mercer.numerics.lapack import cholesky, solve, solve_triangle
+from mercer.records import Record, Recorded, Triangle
 from mercer.threads import in_order, tiles
+from mercer.validation import real
 
 Array = NDArray[np.float64]
 
@@ -49,7 +52,7 @@ def _first_factor(
 
 
 @dataclass(frozen=True)
-class RidgeFactor:
+class RidgeFactor(Recorded):
     """Cholesky factor of a ridge regression's matrix.
 
     Attributes
@@ -65,6 +68,13 @@ class RidgeFactor:
     lower: Array
     jitter: float
     least_jitter: float
+
+    _record = Record(lower=Triangle("n_features"), jitter=real(low=0.0), least_jitter=real(low=0.0))
+
+    def _adopt(self, values: dict[str, Any]) -> None:
+        if not (np.diag(values["lower"]) > 0.0).all():
+            raise ValueError("the factor of a ridge regression has a diagonal that is not above 0")
+        super()._adopt(values)
 
     def solve(self, right: Array) -> Array:
         """Solution for right-hand sides of shape (n_features, n_columns)."""

@@ -6,20 +6,21 @@ kept as a table.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.component import from_config, to_config
 from mercer.kernels import Kernel
 from mercer.maps import FixedMap
+from mercer.records import Config, Maybe, Part, Record, Recorded, Several, Table
 from mercer.selection.cell_pilots import CellPilots
 from mercer.selection.families import FAMILIES, FAR, global_kernel
 from mercer.selection.pilots import Pilot, Pilots
 from mercer.sums import Rows
 from mercer.threads import in_order
-from mercer.validation import check_real
+from mercer.validation import choice, integer, or_none, positive, real, text, truth
 
 Array = NDArray[np.float64]
 
@@ -84,7 +85,8 @@ class RaceSettings(NamedTuple):
 DEFAULT = RaceSettings()
 
 
-class Candidate(NamedTuple):
+@dataclass(frozen=True)
+class Candidate(Recorded):
     """One way to be tried: a form, a family of kernels, a map of the inputs and a length scale.
 
     Attributes
@@ -117,26 +119,25 @@ class Candidate(NamedTuple):
     family: str = "gaussian"
     ridge: int | None = None
 
+    _record = Record(
+        form=choice("global", "cells"),
+        metric=text(),
+        map=Config(FixedMap),
+        length=positive(),
+        error=real(),
+        deviation=real(),
+        family=choice(*FAMILIES),
+        ridge=or_none(integer(low=0)),
+    )
+
     @property
     def kernel(self) -> Kernel:
         """Kernel of the mapped rows, with a length scale in their units."""
         return FAMILIES[self.family].make(self.length)
 
-    def to_state(self) -> dict[str, Any]:
-        """As plain data."""
-        return {**self._asdict(), "map": to_config(self.map)}
 
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Inverse of :meth:`to_state`; ValueError if it is none."""
-        map = from_config(state["map"])
-        if not isinstance(map, FixedMap) or state["family"] not in FAMILIES:
-            raise ValueError("a candidate of the race has no map, or a kernel of no family")
-        check_real("length", state["length"], low=0.0, open_low=True)
-        return cls(**{**state, "map": map})
-
-
-class RaceResult(NamedTuple):
+@dataclass(frozen=True)
+class RaceResult(Recorded):
     """What the race found.
 
     Attributes
@@ -164,6 +165,15 @@ class RaceResult(NamedTuple):
     exact: bool = False
     plain: Candidate | None = None
 
+    _record = Record(
+        finalists=Several(Part(Candidate)),
+        cells=Several(Part(Candidate)),
+        constant=positive(),
+        table=Table(),
+        exact=truth(),
+        plain=Maybe(Part(Candidate)),
+    )
+
     @property
     def best_global(self) -> Candidate:
         """The best with one dictionary."""
@@ -189,30 +199,10 @@ class RaceResult(NamedTuple):
         """Whether the constant leaves single precision room for all else."""
         return self.constant <= FAR
 
-    def to_state(self) -> dict[str, Any]:
-        """As plain data."""
-        return {
-            "global": self.best_global.to_state(),
-            "others": [candidate.to_state() for candidate in self.finalists[1:]],
-            "cells": [candidate.to_state() for candidate in self.cells],
-            "constant": self.constant,
-            "table": self.table,
-            "exact": self.exact,
-            "plain": None if self.plain is None else self.plain.to_state(),
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Inverse of :meth:`to_state`; ValueError if it is none."""
-        plain = state["plain"]
-        return cls(
-            tuple(map(Candidate.from_state, (state["global"], *state["others"]))),
-            tuple(Candidate.from_state(one) for one in state["cells"]),
-            check_real("constant", state["constant"], low=0.0, open_low=True),
-            [dict(entry) for entry in state["table"]],
-            bool(state["exact"]),
-            None if plain is None else Candidate.from_state(plain),
-        )
+    def _adopt(self, values: dict[str, Any]) -> None:
+        if not values["finalists"]:
+            raise ValueError("a race has no finalist")
+        super()._adopt(values)
 
 
 def race(

@@ -8,13 +8,14 @@ than chance allows, the older rows are forgotten.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.jit import jit
-from mercer.validation import check_integer, check_real
+from mercer.records import Numbers, Record, Recorded
+from mercer.validation import check_integer, check_real, integer, real, truth
 
 Array = NDArray[np.float64]
 
@@ -47,7 +48,7 @@ _TRUST, _FADING, _MOST = 8.0, 0.99, 9.0
 _AHEAD = 3
 
 
-class ChangeDetector:
+class ChangeDetector(Recorded):
     r"""Detect rises of the mean of losses, whatever their scale, skewness and correlation.
 
     For rows :math:`n_0` before and :math:`n_1` after a cut whose means differ by :math:`d`, with
@@ -101,6 +102,13 @@ class ChangeDetector:
     >>> detector.width, round(detector.mean, 2)
     (2008, 0.3)
     """
+
+    _record = Record(
+        delta=real(low=0.0, high=1.0, open_low=True, open_high=True),
+        two_sided=truth(),
+        every=integer(low=1),
+        _state=Numbers(_LENGTH),
+    )
 
     def __init__(self, delta: float = 1e-5, *, two_sided: bool = False, every: int = 1) -> None:
         check_real("delta", delta, low=0.0, high=1.0, open_low=True, open_high=True)
@@ -180,41 +188,12 @@ class ChangeDetector:
         """Changes detected so far."""
         return int(self._state[_ALARMS])
 
-    def to_state(self) -> dict[str, Any]:
-        """As plain data, copied."""
-        return {
-            "delta": self.delta,
-            "two_sided": self.two_sided,
-            "every": self.every,
-            "state": self._state.copy(),
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Inverse of :meth:`to_state`.
-
-        Raises
-        ------
-        ValueError
-            If a number is out of its range, or the buckets are not those of the rows.
-        """
-        made = cls(state["delta"], two_sided=state["two_sided"], every=state["every"])
-        inner = np.array(state["state"], dtype=np.float64)
-        if inner.shape != made._state.shape or not np.isfinite(inner).all():
-            raise ValueError(
-                f"The state of a detector must be {_LENGTH} finite numbers: take that of "
-                "`to_state()`."
-            )
-        counts = inner[_COUNTS : _COUNTS + _SIZES]
-        whole = (counts == np.floor(counts)).all() and counts.min() >= 0
-        fits = counts.max() <= _BUCKETS and counts @ 2.0 ** np.arange(_SIZES) == inner[_ROWS]
-        if not (whole and fits):
-            raise ValueError("The buckets of a detector do not hold the rows of its window.")
-        made._state = inner
-        return made
-
-
-# -- compiled -------------------------------------------------------------------------------------
+    def _adopt(self, values: dict[str, Any]) -> None:
+        counts, n_rows = np.split(values["_state"], [_COUNTS, _SUMS])[1], values["_state"][_ROWS]
+        whole = (counts == np.floor(counts)).all() and 0 <= counts.min() <= counts.max() <= _BUCKETS
+        if not whole or counts @ 2.0 ** np.arange(_SIZES) != n_rows:
+            raise ValueError("the buckets of a detector do not hold the rows of its window")
+        super()._adopt(values)
 
 
 @_jit

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.jit import jit
-from mercer.validation import check_integer, check_real
+from mercer.records import Numbered, Numbers, Part, Record, Recorded
+from mercer.validation import check_integer, check_real, positive, real, truth
 
 Array = NDArray[np.float64]
 
@@ -41,7 +42,7 @@ _LEAST_CHANCE = 1e-6
 _LEAST_CURVATURE = 0.02
 
 
-class FixedShare:
+class FixedShare(Recorded):
     r"""Weights of experts, the best of whom may be another by and by.
 
     After each row :math:`w_k \leftarrow (1 - \alpha) v_k + \alpha / K` with
@@ -81,6 +82,10 @@ class FixedShare:
     array([0.02, 0.98])
     """
 
+    _record = Record(
+        weights=Numbers("n_experts", low=0.0), share=real(low=0.0, high=1.0), rate=positive()
+    )
+
     def __init__(self, n_experts: int, share: float = 1e-3, rate: float = 1.0) -> None:
         check_integer("n_experts", n_experts, low=1)
         check_real("share", share, low=0.0, high=1.0)
@@ -116,25 +121,10 @@ class FixedShare:
         same = (n_rows - 1 - n_changes) * -math.log(stays) if n_rows - 1 > n_changes else 0.0
         return (math.log(n) + changed + same) / self.rate
 
-    def to_state(self) -> dict[str, Any]:
-        """As plain data, copied."""
-        return {"weights": self.weights.copy(), "share": self.share, "rate": self.rate}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Inverse of :meth:`to_state`.
-
-        Raises
-        ------
-        ValueError
-            If a number is out of its range.
-        """
-        weights = np.array(state["weights"], dtype=np.float64)
-        made = cls(weights.size, state["share"], state["rate"])
-        if weights.ndim != 1 or not (weights >= 0.0).all() or not np.isclose(weights.sum(), 1.0):
-            raise ValueError("Weights of experts must be at least 0 and sum to 1.")
-        made.weights = weights
-        return made
+    def _adopt(self, values: dict[str, Any]) -> None:
+        if not np.isclose(values["weights"].sum(), 1.0):
+            raise ValueError("weights of experts must sum to 1")
+        super()._adopt(values)
 
 
 @_jit
@@ -155,7 +145,7 @@ def _share(weights, losses, share, rate):  # type: ignore[no-untyped-def]
         weights[k] = (1.0 - share) * (weights[k] / total) + share / weights.size
 
 
-class Stack:
+class Stack(Recorded):
     r"""Sum of what experts say, weighted by an online Newton method on the loss of the sum.
 
     Values of experts are :math:`s_{kc}` for the outputs c. Of numbers, the sum
@@ -190,6 +180,14 @@ class Stack:
     >>> stack.weights.round(3)
     array([ 2., -1.])
     """
+
+    _record = Record(
+        is_class=truth(),
+        forgetting=real(low=0.0, open_low=True, high=1.0),
+        ridge=positive(),
+        weights=Numbers("n_experts"),
+        _inverse=Numbers("n_experts", "n_experts"),
+    )
 
     def __init__(
         self, n_experts: int, *, is_class: bool, forgetting: float = 1.0, ridge: float = 1.0
@@ -227,34 +225,6 @@ class Stack:
         """
         numbers = self.forgetting, self.ridge, self.is_class, float(weight)
         _newton(self.weights, self._inverse, said, target, *numbers)
-
-    def to_state(self) -> dict[str, Any]:
-        """As plain data, copied."""
-        return {
-            "is_class": self.is_class,
-            "forgetting": self.forgetting,
-            "ridge": self.ridge,
-            "weights": self.weights.copy(),
-            "inverse": self._inverse.copy(),
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Inverse of :meth:`to_state`.
-
-        Raises
-        ------
-        ValueError
-            If a number is out of its range, or the arrays do not fit together.
-        """
-        weights, inverse = (np.array(state[name], float) for name in ("weights", "inverse"))
-        numbers = {name: state[name] for name in ("is_class", "forgetting", "ridge")}
-        made = cls(weights.size, **numbers)
-        fits = weights.ndim == 1 and inverse.shape == 2 * weights.shape
-        if not fits or not (np.isfinite(weights).all() and np.isfinite(inverse).all()):
-            raise ValueError("The weights of a stack do not fit together.")
-        made.weights, made._inverse = weights, inverse
-        return made
 
 
 @_jit
@@ -315,7 +285,7 @@ def _newton(weights, inverse, said, target, forgetting, ridge, is_class, weight)
         weights[i] += moved[i]
 
 
-class Blend:
+class Blend(Recorded):
     r"""What several experts say, as one answer, that follows whoever is best.
 
     There are the experts themselves and stacks of them (:class:`Stack`) that forget more or less
@@ -349,6 +319,15 @@ class Blend:
     True
     """
 
+    _record = Record(
+        is_class=truth(),
+        share=Part(FixedShare, n_experts="n_all"),
+        stacks=Numbered(Part(Stack, "n_experts")),
+        _slopes=Numbers("n_all"),
+        _steepness=Numbers("n_all"),
+        _noise=positive(),
+    )
+
     def __init__(
         self,
         n_experts: int,
@@ -360,9 +339,9 @@ class Blend:
     ) -> None:
         check_integer("n_outputs", n_outputs, low=1)
         self.is_class = bool(is_class)
-        self.stacks = [
+        self.stacks = tuple(
             Stack(n_experts, is_class=is_class, forgetting=forgetting) for forgetting in forgettings
-        ]
+        )
         n = n_experts + len(self.stacks)
         self.share = FixedShare(n, share, 1.0 if is_class else _RATE)
         self._slopes, self._steepness = np.ones(n), np.ones(n)
@@ -434,39 +413,12 @@ class Blend:
             stack.learn(heard, target, weight)
         return np.asarray(answer)
 
-    def to_state(self) -> dict[str, Any]:
-        """As plain data, copied."""
-        return {
-            "is_class": self.is_class,
-            "stacks": {str(k): stack.to_state() for k, stack in enumerate(self.stacks)},
-            "share": self.share.to_state(),
-            "slopes": self._slopes.copy(),
-            "steepness": self._steepness.copy(),
-            "noise": self._noise,
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Inverse of :meth:`to_state`.
-
-        Raises
-        ------
-        ValueError
-            If a number is out of its range, or the arrays do not fit together.
-        """
-        share = FixedShare.from_state(state["share"])
-        numbered = state["stacks"]
-        stacks = [Stack.from_state(numbered[str(k)]) for k in range(len(numbered))]
-        n = share.weights.size - len(stacks)
-        made = cls(max(n, 1), 1, is_class=state["is_class"])
-        made.share, made.stacks, made._noise = share, stacks, float(state["noise"])
-        made._slopes, made._steepness = (
-            np.array(state[name], float) for name in ("slopes", "steepness")
-        )
-        sizes = {made._slopes.shape, made._steepness.shape, share.weights.shape}
-        if n < 1 or len(sizes) > 1 or any(stack.weights.size != n for stack in stacks):
-            raise ValueError("The parts of a blend do not fit together.")
-        return made
+    def _adopt(self, values: dict[str, Any]) -> None:
+        slopes, stacks = values["_slopes"], values["stacks"]
+        if any(stack.weights.size + len(stacks) != slopes.size for stack in stacks):
+            raise ValueError("the stacks of a blend do not have its experts")
+        super()._adopt(values)
+        self.losses = np.zeros(slopes.size)
 
 
 @_jit

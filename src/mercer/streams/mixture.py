@@ -17,12 +17,13 @@ from mercer.kernels import Gaussian
 from mercer.learning import AutomaticStep, KernelLearner, NewOutputs
 from mercer.losses import Logistic, Loss, Softmax, Squared
 from mercer.objectives import Pointwise
+from mercer.records import Maybe, Numbered, Numbers, Part, Record, State
 from mercer.schedules import Constant
 from mercer.streams.drift import ChangeDetector
 from mercer.streams.experts import Blend
 from mercer.streams.ways import FeatureSets, LinearWays, RunningScale
 from mercer.sums import shift_of_codes, targets_of_codes
-from mercer.validation import check_integer, check_real
+from mercer.validation import integer, real, truth
 
 Array = NDArray[np.float64]
 
@@ -98,6 +99,43 @@ class StreamSettings(NamedTuple):
 
 
 USUAL = StreamSettings()
+
+# A mixture, with its first rows until its ways start, and with these then.
+_MIXTURE = Record(
+    n_inputs=integer(low=1),
+    n_outputs=integer(low=1),
+    is_class=truth(),
+    seed=integer(low=0),
+    n_rows=integer(low=0),
+    distance=real(low=0.0),
+    _weight=real(low=0.0),
+    inputs=Part(RunningScale, n_columns="n_inputs"),
+    targets=Part(RunningScale, n_columns="n_outputs"),
+    first=Maybe(State()),
+    started=Maybe(State()),
+)
+_FIRST = Record(
+    x=Numbers("n_first", "n_inputs"),
+    said=Numbers("n_first", "n_inputs", dtype=np.bool_),
+    y=Numbers("n_first", "n_outputs"),
+    w=Numbers("n_first", above=0.0),
+)
+_WAYS = Record(
+    _n_changes=integer(low=0),
+    _changed_at=integer(low=0),
+    detector=Part(ChangeDetector),
+    _relevance=Numbers("n_inputs"),
+    _is_new=Numbers("n_new", dtype=np.bool_),
+    _errors=Numbers("n_new", 3),
+    sets=Part(FeatureSets, "n_sets", "n_inputs", "n_features"),
+    ways=Part(
+        LinearWays,
+        *("n_sets", "n_steps", "n_outputs", "n_sums", "n_memories"),
+        n_features="n_columns",
+    ),
+    kernels=Numbered(State(), "n_kernels"),
+    blend=Part(Blend, "n_all"),
+)
 
 
 class Mixture:
@@ -534,73 +572,48 @@ class Mixture:
 
     def to_state(self) -> dict[str, Any]:
         """As plain data, copied, but for the settings."""
-        numbers = "n_inputs", "n_outputs", "is_class", "seed", "n_rows", "distance"
-        state: dict[str, Any] = {name: getattr(self, name) for name in numbers}
-        state["weight"] = self._weight
-        state |= {"inputs": self.inputs.to_state(), "targets": self.targets.to_state()}
-        if not self.distance:
-            for name, rows in zip(("x", "y", "w"), zip(*self._first, strict=True), strict=False):
-                state[name] = np.array(rows, dtype=np.float64)
-            if "x" in state:
-                state["said"] = np.isfinite(state["x"])
-                state["x"] = np.where(state["said"], state["x"], 0.0)
-            return state
-        state |= {
-            "n_changes": self._n_changes,
-            "changed_at": self._changed_at,
-            "detector": self.detector.to_state(),
-            "relevance": self._relevance.copy(),
-            "is_new": self._is_new.copy(),
-            "errors": self._errors.copy(),
-            "sets": self.sets.to_state(),
-            "ways": self.ways.to_state(),
-            "kernels": {str(k): way.to_state(whole=True) for k, way in enumerate(self.kernels)},
-            "blend": self.blend.to_state(),
-        }
-        return state
+        first, ways = None, None
+        if self.distance:
+            ways = _WAYS.written(self)
+        else:
+            X = np.array([x for x, _, _ in self._first]).reshape(-1, self.n_inputs)
+            Y = np.array([y for _, y, _ in self._first]).reshape(-1, self.n_outputs)
+            weights = np.array([weight for *_, weight in self._first], dtype=np.float64)
+            first = {"x": np.nan_to_num(X), "said": np.isfinite(X), "y": Y, "w": weights}
+        return _MIXTURE.written_of({**vars(self), "first": first, "started": ways})
 
     @classmethod
     def from_state(cls, state: dict[str, Any], settings: StreamSettings = USUAL) -> Self:
         """Inverse of :meth:`to_state`; ValueError if the numbers do not fit together."""
-        sizes = int(state["n_inputs"]), int(state["n_outputs"])
-        is_class, seed = bool(state["is_class"]), int(state["seed"])
-        made = cls(*sizes, is_class=is_class, seed=seed, settings=settings)
-        made.inputs = RunningScale.from_state(state["inputs"])
-        made.targets = RunningScale.from_state(state["targets"])
-        made.n_rows = int(state["n_rows"])
-        made._weight = check_real("weight", state["weight"], low=0.0)
-        if (made.inputs.mean.size, made.targets.mean.size) != sizes or made.n_rows < 0:
-            raise ValueError("The scales of a mixture do not fit its inputs and outputs.")
-        if not state["distance"]:
-            rows = (state[name] for name in ("x", "said", "y", "w")) if "x" in state else ()
+        values = _MIXTURE.read(state, {})
+        sizes = {name: values[name] for name in ("n_inputs", "n_outputs")}
+        made = cls(**sizes, is_class=values["is_class"], seed=values["seed"], settings=settings)
+        first, ways = values.pop("first"), values.pop("started")
+        vars(made).update(values)
+        if not made.distance:
+            rows = _FIRST.read(first, sizes).values()
             made._first = [
-                (np.where(said, x, np.nan), target.copy(), float(weight))
+                (np.where(said, x, np.nan), target, float(weight))
                 for x, said, target, weight in zip(*rows, strict=True)
             ]
             return made
-        made._start(float(state["distance"]))
-        made._n_changes = check_integer("n_changes", state["n_changes"], low=0)
-        made._changed_at = check_integer("changed_at", state["changed_at"], low=0)
-        sets, ways = FeatureSets.from_state(state["sets"]), LinearWays.from_state(state["ways"])
-        blend, relevance = Blend.from_state(state["blend"]), np.array(state["relevance"], float)
-        is_new, errors = np.array(state["is_new"], bool), np.array(state["errors"], float)
-        fits = (
-            sets.metric.shape == made.sets.metric.shape
-            and sets.n_features == made.sets.n_features
-            and ways.of_steps.shape == made.ways.of_steps.shape
-            and ways.of_sums.shape[:2] == made.ways.of_sums.shape[:2]
-            and ways.of_sums.shape[2] <= sets.n_columns
-            and ways.memories.shape[0] == settings.n_memories
-            and blend.weights.shape == made.blend.weights.shape
-            and relevance.shape == (made.n_inputs,)
-            and is_new.shape == made._is_new.shape
-            and errors.shape == made._errors.shape
-        )
-        if not fits:
-            raise ValueError("The parts of a mixture do not fit together.")
-        made.detector = ChangeDetector.from_state(state["detector"])
-        made.sets, made.ways, made.blend, made._relevance = sets, ways, blend, relevance
-        made._is_new, made._errors = is_new, errors
-        for k, way in enumerate(made.kernels):
-            way.restore(state["kernels"][str(k)])
+        made._start(made.distance)
+        sizes |= {
+            "n_features": made.sets.n_features,
+            "n_sets": len(made.sets.lengths),
+            "n_columns": made.sets.n_columns,
+            "n_steps": made.ways.steps.size,
+            "n_sums": len(made.ways.of_sums),
+            "n_memories": len(made.ways.memories),
+            "n_kernels": len(made.kernels),
+            "n_all": made.blend.weights.size,
+            "n_new": made._is_new.size,
+        }
+        values = _WAYS.read(ways, sizes)
+        if values["ways"].of_sums.shape[2] > made.sets.n_columns:
+            raise ValueError("recursive ways are on more features than there are")
+        states = values.pop("kernels")
+        vars(made).update(values)
+        for way, its in zip(made.kernels, states, strict=True):
+            way.restore(its)
         return made

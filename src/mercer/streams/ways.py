@@ -8,7 +8,7 @@ each row before they learn it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,8 @@ from mercer.features import FeatureOptions
 from mercer.jit import jit
 from mercer.kernels import Gaussian
 from mercer.numerics.cosine import cosine_pairs_of_turns
-from mercer.validation import check_integer, check_real
+from mercer.records import Numbers, Record, Recorded, Several
+from mercer.validation import check_integer, check_real, integer, positive, truth
 
 Array = NDArray[np.float64]
 
@@ -30,8 +31,6 @@ _FARTHEST = 5.0
 _FEW, _OUTLYING = 30.0, 10.0
 # A scale goes by about so many rows, however many have come.
 _REMEMBERED = 20_000.0
-_OF_WAYS = "steps", "_sets", "forgettings", "of_steps", "of_sums", "memories", "_inverses"
-_OF_SCALE = "counts", "mean", "squares"
 # Ridge of the recursive sums, in squares of features that are about 1.
 _RIDGE = 1e-2
 # What new inputs draw their frequencies with, from the seed.
@@ -41,7 +40,7 @@ _SURE = 2.0
 _NO_PHASES = np.empty(0)
 
 
-class RunningScale:
+class RunningScale(Recorded):
     """Standardise rows by the mean and the spread of those before, column by column.
 
     After 20,000 rows older ones count less and less, so that a scale follows the stream; after 30
@@ -64,6 +63,12 @@ class RunningScale:
     >>> scale.image(np.array([12.0])).round(3)
     array([1.225])
     """
+
+    _record = Record(
+        counts=Numbers("n_columns", low=0.0),
+        mean=Numbers("n_columns"),
+        _squares=Numbers("n_columns", low=0.0),
+    )
 
     def __init__(self, n_columns: int) -> None:
         #: Rows that said something of each column, (n_columns,).
@@ -93,23 +98,6 @@ class RunningScale:
         self.counts = np.append(self.counts, np.where(said, min(n_rows, _REMEMBERED), 0.0))
         self.mean = np.append(self.mean, np.where(said, past, 0.0))
         self._squares = np.append(self._squares, np.zeros(past.size))
-
-    def to_state(self) -> dict[str, Any]:
-        """As plain data, copied."""
-        numbers = self.counts, self.mean, self._squares
-        return {name: its.copy() for name, its in zip(_OF_SCALE, numbers, strict=True)}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Inverse of :meth:`to_state`; ValueError if the arrays do not fit together."""
-        counts, mean, squares = (np.array(state[name], float) for name in _OF_SCALE)
-        made = cls(mean.size)
-        fits = mean.ndim == 1 and mean.shape == counts.shape == squares.shape
-        finite = all(np.isfinite(numbers).all() for numbers in (counts, mean, squares))
-        if not (fits and finite and (counts >= 0.0).all() and (squares >= 0.0).all()):
-            raise ValueError("The numbers of a scale do not fit together.")
-        made.counts, made.mean, made._squares = counts, mean, squares
-        return made
 
 
 @_jit
@@ -143,7 +131,7 @@ def _follow(x, counts, mean, squares):  # type: ignore[no-untyped-def]
                 counts[j] = _REMEMBERED
 
 
-class FeatureSets:
+class FeatureSets(Recorded):
     r"""Sets of features of a row, each of random frequencies of its own.
 
     A set has cosines and sines of Gaussian frequencies, which belong to a Gaussian kernel; then a
@@ -170,20 +158,33 @@ class FeatureSets:
     (1, 2, 67)
     """
 
+    _record = Record(
+        lengths=Several(positive(), "n_sets"),
+        n_features=integer(low=0),
+        seed=integer(low=0),
+        _pieces=Several(integer(low=0), "n_pieces"),
+        metric=Numbers("n_sets", "n_inputs"),
+    )
+
     def __init__(self, n_inputs: int, lengths: Sequence[float], n_features: int, seed: int) -> None:
         self.lengths, self.n_features, self.seed = tuple(lengths), 2 * (n_features // 2), seed
         #: Factors of the inputs, (n_sets, n_inputs).
         self.metric = np.ones((len(self.lengths), n_inputs))
-        self._pieces = [n_inputs]
-        self._frequencies = self._draw(0)
+        self._pieces: tuple[int, ...] = (n_inputs,)
+        self._frequencies = self._drawn(0)
 
     @property
     def n_columns(self) -> int:
         """Features of each set."""
         return self.n_features + 1 + self.metric.shape[1]
 
+    def _drawn(self, first: int) -> Array:
+        """Frequencies of the inputs since this piece, in turns, (n_sets, n, n_features / 2)."""
+        pieces = [self._draw(piece) for piece in range(first, len(self._pieces))]
+        return np.ascontiguousarray(np.concatenate(pieces, axis=1))
+
     def _draw(self, piece: int) -> Array:
-        """Frequencies of the inputs that came together, in turns, (n_sets, n, n_features / 2)."""
+        """Frequencies of the inputs that came together."""
         n, drawn = self._pieces[piece], []
         for block, length in enumerate(self.lengths):
             features: Any = Gaussian(length)._feature_map(n, FeatureOptions(), 0)
@@ -239,36 +240,19 @@ class FeatureSets:
 
     def add_inputs(self, n: int) -> None:
         """Go on with so many more inputs; features do not change where these are 0."""
-        self._pieces.append(n)
+        self._pieces = (*self._pieces, n)
         self.metric = np.hstack([self.metric, np.ones((len(self.lengths), n))])
-        drawn = [self._frequencies, self._draw(len(self._pieces) - 1)]
+        drawn = [self._frequencies, self._drawn(len(self._pieces) - 1)]
         self._frequencies = np.ascontiguousarray(np.concatenate(drawn, axis=1))
 
-    def to_state(self) -> dict[str, Any]:
-        """As plain data, copied."""
-        return {
-            "lengths": list(self.lengths),
-            "n_features": self.n_features,
-            "seed": self.seed,
-            "pieces": list(self._pieces),
-            "metric": self.metric.copy(),
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Inverse of :meth:`to_state`; ValueError if the numbers do not fit together."""
-        first, *others = state["pieces"]
-        made = cls(first, state["lengths"], state["n_features"], state["seed"])
-        for n in others:
-            made.add_inputs(n)
-        metric = np.array(state["metric"], dtype=np.float64)
-        if metric.shape != made.metric.shape or not np.isfinite(metric).all():
-            raise ValueError("The metric of sets of features does not fit them.")
-        made.metric = metric
-        return made
+    def _adopt(self, values: dict[str, Any]) -> None:
+        if sum(values["_pieces"]) != values["metric"].shape[1] or values["n_features"] % 2:
+            raise ValueError("the inputs and features of sets do not fit their metric")
+        super()._adopt(values)
+        self._frequencies = self._drawn(0)
 
 
-class LinearWays:
+class LinearWays(Recorded):
     r"""Linear functions of sets of features: gradient steps of several sizes, recursive sums.
 
     A gradient way moves :math:`w \leftarrow w + \eta (y - p) f` by the last row alone: of class
@@ -312,6 +296,17 @@ class LinearWays:
     array([[-2.],
            [-2.]])
     """
+
+    _record = Record(
+        is_class=truth(),
+        steps=Numbers("n_steps", above=0.0),
+        _sets=Numbers("n_sums", dtype=np.int64, low=0),
+        forgettings=Numbers("n_sums", above=0.0, high=1.0),
+        of_steps=Numbers("n_sets", "n_steps", "n_outputs", "n_features"),
+        of_sums=Numbers("n_sums", "n_outputs", "n_in_sums"),
+        memories=Numbers("n_memories", "n_outputs", "n_in_sums"),
+        _inverses=Numbers("n_sums", "n_in_sums", "n_in_sums"),
+    )
 
     def __init__(
         self,
@@ -439,34 +434,10 @@ class LinearWays:
         for coefficients in (self.of_sums, self.memories):
             coefficients[:, :, constant] += offset
 
-    def to_state(self) -> dict[str, Any]:
-        """As plain data, copied."""
-        arrays = {name: getattr(self, name).copy() for name in _OF_WAYS}
-        return {"is_class": self.is_class, **arrays}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Inverse of :meth:`to_state`; ValueError if the arrays do not fit together."""
-        arrays = {name: np.array(state[name]) for name in _OF_WAYS}
-        of_steps, of_sums = arrays["of_steps"], arrays["of_sums"]
-        if of_steps.ndim != 4 or of_sums.ndim != 3:
-            raise ValueError("The coefficients of ways must have four and three dimensions.")
-        pairs = zip(arrays["_sets"].tolist(), arrays["forgettings"].tolist(), strict=True)
-        made = cls(
-            of_steps.shape[3],
-            of_steps.shape[2],
-            is_class=state["is_class"],
-            steps=arrays["steps"].tolist(),
-            sums=list(pairs),
-            n_sets=of_steps.shape[0],
-            n_in_sums=of_sums.shape[2],
-            n_memories=len(arrays["memories"]),
-        )
-        for name, array in arrays.items():
-            if getattr(made, name).shape != array.shape or not np.isfinite(array).all():
-                raise ValueError("The coefficients of ways do not fit together.")
-            setattr(made, name, array)
-        return made
+    def _adopt(self, values: dict[str, Any]) -> None:
+        if values["_sets"].max(initial=-1) >= len(values["of_steps"]):
+            raise ValueError("a recursive way is on a set that is not there")
+        super()._adopt(values)
 
 
 def _wider(coefficients: Array, n: int) -> Array:

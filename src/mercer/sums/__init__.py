@@ -18,11 +18,10 @@ from mercer.sums.newton import NewtonSteps
 from mercer.sums.posterior import WeightPosterior, weight_posterior
 from mercer.sums.ridge import BasisPart, BasisSums, GlobalPart, RidgeStream, descend, squared_error
 from mercer.sums.rows import (
+    Blocks,
     RevisitableRows,
     Rows,
     RowsByNumber,
-    blocks_from_state,
-    blocks_to_state,
     check_sizes,
     class_numbers,
     coded_rows,
@@ -42,6 +41,7 @@ __all__ = [
     "Basis",
     "BasisPart",
     "BasisSums",
+    "Blocks",
     "Cell",
     "CellsPart",
     "Correction",
@@ -63,8 +63,6 @@ __all__ = [
     "TreesPart",
     "WeightPosterior",
     "average_gradient_outer_product",
-    "blocks_from_state",
-    "blocks_to_state",
     "check_alike",
     "check_same_basis",
     "check_sizes",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,11 @@ from scipy.optimize import Bounds, minimize
 
 from mercer.kernels import Kernel
 from mercer.losses import Loss, loss_and_slopes
+from mercer.records import Config, Maybe, Numbers, Part, Record, Recorded
 from mercer.risks import Risk
 from mercer.risks.rows import RiskOfRows, risk_of_rows
 from mercer.sums.rows import Rows
+from mercer.validation import positive, real
 
 Array = NDArray[np.float64]
 
@@ -37,13 +39,21 @@ _LEAST_SCALE = 0.2
 _CHUNK = 16_384
 
 
-class Features(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Features(Recorded):
     """What a correction is linear in: functions of the inputs x and of the values g(x)."""
 
     kernel: Kernel | None  # of the inputs; None for the values alone
     length: float  # of the values, in their deviations
     points: Array  # (n_points, n_features)
     values: Array  # (n_points, n_values), in deviations
+
+    _record = Record(
+        kernel=Maybe(Config(Kernel, lambda kernel: kernel.is_resolved)),
+        length=positive(),
+        points=Numbers("n_points", "n_features"),
+        values=Numbers("n_points", "n_values"),
+    )
 
     def __call__(self, X: Any, values: Array) -> Array:
         """Features of rows, (n, n_points); values in their deviations."""
@@ -59,7 +69,7 @@ class Features(NamedTuple):
         return np.asarray(near + alike * (1.0 + near))
 
 
-class Correction:
+class Correction(Recorded):
     r"""A function h of rows and of values g there, so that g + h minimises a loss.
 
     Least squares finds the conditional mean g with all rows; what another loss wants beside it, a
@@ -87,6 +97,20 @@ class Correction:
         Share of the rows there whose weights a safeguard of the risk changed.
     """
 
+    _record = Record(
+        features=Part(Features, "n_points", "n_features", "n_values"),
+        centre=Numbers("n_values"),
+        scale=Numbers("n_values"),
+        ends=Numbers(2, "n_values"),
+        line=Numbers("n_values+1", "n_scores"),
+        coefficients=Numbers("n_points", "n_scores"),
+        inner=Numbers("n_inner"),
+        scalars=Numbers("n_scalars"),
+        clamped=real(low=0.0, high=1.0),
+    )
+    #: Risk, or mean loss, of halves of the rows by the other half (of few by themselves).
+    error = np.nan
+
     def __init__(
         self,
         features: Features,
@@ -102,8 +126,6 @@ class Correction:
         self.features = features
         self.inner, self.scalars, self.clamped = inner, scalars, clamped
         self.centre, self.scale, self.ends = centre, scale, ends
-        #: Risk, or mean loss, of halves of the rows by the other half (of few by themselves).
-        self.error = np.nan
         self.line, self.coefficients = line, coefficients
 
     @property

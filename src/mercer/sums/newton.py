@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import astuple
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.numerics.factor import RidgeFactor, factor_ridge
+from mercer.records import Maybe, Numbers, Part, Record, Recorded
 from mercer.sums.basis import Basis
-from mercer.sums.statistics import Statistics
+from mercer.sums.statistics import Statistics, Sums
+from mercer.validation import integer, positive, real
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
@@ -29,7 +30,7 @@ _EVERY_STEP = 1000
 _SLOW = 10.0  # Steps of a stream after which they are shorter by the root of two.
 
 
-class NewtonSteps:
+class NewtonSteps(Recorded):
     r"""Coefficients of a function and the steps that they make.
 
     .. math:: w \leftarrow w - \eta\, (c A / n + \lambda P)^{-1} (Z^T s + \lambda P w)
@@ -62,6 +63,16 @@ class NewtonSteps:
         Steps so far, the passes over rows counted once.
     """
 
+    _record = Record(
+        **{name: Numbers("n_features", "n_outputs") for name in ("iterate", "before", "mean")},
+        **{name: real(low=0.0) for name in ("total_weight", "top", "n_points", "factored_at")},
+        n_steps=integer(low=0),
+        curvature=positive(),
+        _sums=Sums(1),
+        _factor=Maybe(Part(RidgeFactor, "n_features")),
+        _factor_ridge=real(low=0.0),
+    )
+
     def __init__(
         self,
         basis: Basis,
@@ -83,6 +94,16 @@ class NewtonSteps:
         self._factor: RidgeFactor | None = None
         self._factor_ridge = 0.0
         self._penalty = basis.penalty()
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.basis.size
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs."""
+        return self.iterate.shape[1]
 
     def start(self, coefficients: Array) -> None:
         """Begin at some coefficients instead of 0."""
@@ -291,40 +312,6 @@ class NewtonSteps:
         """Copy that may go another way; what both share is never changed in place."""
         return copy.copy(self)
 
-    def to_state(self) -> dict[str, Any]:
-        """Everything that steps change, as plain data."""
-        numbers = "total_weight", "n_steps", "top", "n_points", "factored_at", "curvature"
-        return {
-            **{name: getattr(self, name) for name in numbers},
-            **{name: getattr(self, name).copy() for name in ("iterate", "before", "mean")},
-            "sums": self._sums.to_state() if self._sums.n_rows else None,
-            "lower": None if self._factor is None else _packed(self._factor.lower),
-            "jitters": None if self._factor is None else list(astuple(self._factor)[1:]),
-            "factor_ridge": self._factor_ridge,
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a :meth:`to_state`, bit for bit; ValueError if it does not fit."""
-        shape = self.iterate.shape
-        for name in ("iterate", "before", "mean"):
-            array = state[name]
-            if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
-                raise ValueError(f"The coefficients `{name}` do not fit or are not finite.")
-            setattr(self, name, array.copy())
-        numbers = [float(state[name]) for name in ("total_weight", "top", "n_points")]
-        if not (np.isfinite(numbers).all() and min(numbers) >= 0.0 and state["curvature"] > 0.0):
-            raise ValueError("The numbers of the Newton steps are out of their range.")
-        self.total_weight, self.top, self.n_points = numbers
-        self.n_steps, self.factored_at = int(state["n_steps"]), float(state["factored_at"])
-        self.curvature = float(state["curvature"])
-        self._sums = Statistics(self.basis.size, 1)
-        if state["sums"] is not None:
-            self._sums.restore(state["sums"])
-        self._factor, self._factor_ridge = None, float(state["factor_ridge"])
-        if state["lower"] is not None:
-            lower = _unpacked(state["lower"], self.basis.size)
-            self._factor = RidgeFactor(lower, *(float(jitter) for jitter in state["jitters"]))
-
 
 def products_with(Z: Any, slopes: Array) -> Array:
     """Products of features with slopes, (n_features, n_outputs), made in the features' precision.
@@ -338,17 +325,3 @@ def products_with(Z: Any, slopes: Array) -> Array:
     """
     # Wide times tall and narrow: this way round it costs two thirds.
     return np.asarray((slopes.T.astype(Z.dtype) @ Z).T.astype(np.float64))
-
-
-def _packed(lower: Array) -> Array:
-    return np.asarray(lower[np.tril_indices(len(lower))])
-
-
-def _unpacked(triangle: Array, size: int) -> Array:
-    if triangle.shape != (size * (size + 1) // 2,) or not np.isfinite(triangle).all():
-        raise ValueError("The factor of the Newton steps does not fit.")
-    lower = np.zeros((size, size), order="F")
-    lower[np.tril_indices(size)] = triangle
-    if not (np.diag(lower) > 0.0).all():
-        raise ValueError("The factor of the Newton steps is none.")
-    return lower

@@ -13,11 +13,13 @@ from numpy.typing import DTypeLike, NDArray
 
 from mercer.kernels import Kernel
 from mercer.numerics.factor import RidgeFactor, factor_ridge
+from mercer.records import Record, Recorded, Several
 from mercer.sums.basis import Basis, KernelBasis, check_same_basis
 from mercer.sums.exact import ExactFit, ExactRidge, scaled_product
-from mercer.sums.rows import Rows, blocks_from_state, blocks_to_state
-from mercer.sums.statistics import Statistics, check_alike
+from mercer.sums.rows import Blocks, Rows
+from mercer.sums.statistics import Statistics, Sums, check_alike
 from mercer.threads import in_order, tiles
+from mercer.validation import integer, real
 
 Array = NDArray[np.float64]
 _T = TypeVar("_T")
@@ -152,7 +154,7 @@ class BasisSums:
         return type(self)(self.basis, self.statistics.n_targets)
 
 
-class RidgeStream:
+class RidgeStream(Recorded):
     r"""Weighted ridge regression on all rows so far, in the memory of its sums.
 
     .. math:: \min_c\; \frac{1}{W} \sum_i w_i |z_i^T c - y_i|^2 + \lambda\, c^T P c
@@ -192,6 +194,14 @@ class RidgeStream:
     array([[3.]])
     """
 
+    _record = Record(
+        n_rows=integer(low=0),
+        ridge=real(low=0.0),
+        ridges=Several(real(low=0.0)),
+        _sums=Sums(),
+        _recent=Blocks("n_targets"),
+    )
+
     def __init__(
         self, basis: Basis, n_targets: int, ridges: Sequence[float], forgetting: float = 1.0
     ) -> None:
@@ -205,6 +215,11 @@ class RidgeStream:
         self._n_recent = 0
         self._penalty: Array | None = None
         self._has_penalty = False
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.basis.size
 
     @property
     def n_targets(self) -> int:
@@ -365,42 +380,12 @@ class RidgeStream:
         other._recent = list(self._recent)
         return other
 
-    def to_state(self) -> dict[str, Any]:
-        """Everything that learning changes, as plain data."""
-        return {
-            "n_rows": self.n_rows,
-            "ridge": self.ridge,
-            "ridges": list(self.ridges),
-            "sums": self._sums.to_state() if self._sums.n_rows else None,
-            "recent": blocks_to_state(self._recent),
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a :meth:`to_state`, bit for bit and with the ridges it was made with.
-
-        Parameters
-        ----------
-        state : dict
-            From there.
-
-        Raises
-        ------
-        ValueError
-            If it does not fit.
-        """
-        n_targets = self._sums.products.shape[1]
-        sums = Statistics(self.basis.size, n_targets)
-        if state["sums"] is not None:
-            sums.restore(state["sums"])
-        recent = blocks_from_state(state["recent"])
-        n_rows, ridge = int(state["n_rows"]), float(state["ridge"])
-        ridges = tuple(float(each) for each in state["ridges"])
-        fits = ridge in ridges and all(0.0 <= each < np.inf for each in ridges)
-        fits &= all(rows.targets.shape[1] == n_targets for rows in recent)
-        self._recent, self._n_recent = recent, sum(map(len, recent))
-        if not fits or n_rows < self._n_recent:
-            raise ValueError("The sums over the rows do not fit together.")
-        self._sums, self.n_rows, self.ridge, self.ridges = sums, n_rows, ridge, ridges
+    def _adopt(self, values: dict[str, Any]) -> None:
+        n_recent = sum(map(len, values["_recent"]))
+        if values["ridge"] not in values["ridges"] or values["n_rows"] < n_recent:
+            raise ValueError("the sums over the rows do not fit together")
+        super()._adopt(values)
+        self._n_recent = n_recent
 
 
 class Curvature(NamedTuple):

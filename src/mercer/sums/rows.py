@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.losses import Loss
+from mercer.records import FLOATS, Maybe, Numbers, Part, Record, Recorded
 
 Array = NDArray[np.float64]
 
@@ -24,7 +25,7 @@ _LEAST_WEIGHT = 1e-200  # sums take logarithms of weights
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(Recorded):
     """Some rows; of all that methods return only :meth:`own` surely shares no arrays.
 
     Attributes
@@ -44,6 +45,13 @@ class Rows:
     targets: Array
     weights: Array
     groups: NDArray[np.int64] | None = field(default=None, kw_only=True)
+
+    _record = Record(
+        X=Numbers("n_rows", "n_features", dtype=FLOATS),
+        targets=Numbers("n_rows", "n_targets"),
+        weights=Numbers("n_rows", low=0.0),
+        groups=Maybe(Numbers("n_rows", dtype=np.int64)),
+    )
 
     @property
     def arrays(self) -> tuple[Any, ...]:
@@ -164,35 +172,6 @@ class Rows:
         """No rows."""
         return cls(np.empty((0, n_features), dtype), np.empty((0, n_outputs)), np.empty(0))
 
-    def to_state(self) -> dict[str, Any]:
-        """As plain data, copied."""
-        return {name: array for name, array in vars(self.own()).items() if array is not None}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Inverse of :meth:`to_state`.
-
-        Raises
-        ------
-        ValueError
-            If the arrays do not fit together.
-        """
-        rows = cls(**state)
-        fits = (
-            rows.X.ndim == rows.targets.ndim == 2
-            and rows.X.dtype in (np.float32, np.float64)
-            and rows.targets.dtype == rows.weights.dtype == np.float64
-            and rows.weights.ndim == 1
-            and all(len(array) == len(rows) for array in rows.arrays)
-            and (rows.groups is None or rows.groups.shape == rows.weights.shape)
-            and (rows.groups is None or rows.groups.dtype == np.int64)
-            and all(np.isfinite(array).all() for array in (rows.X, rows.targets, rows.weights))
-            and (rows.weights >= 0.0).all()
-        )
-        if not fits:
-            raise ValueError("The rows that are kept do not fit together.")
-        return rows.own()
-
 
 def distinct_rows(X: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
     """Return the numbers of the rows that equal no earlier one.
@@ -250,15 +229,24 @@ class RowsByNumber:
         return self.take(numbers)
 
 
-def blocks_to_state(blocks: Sequence[Rows]) -> dict[str, Any] | None:
-    """Rows in several blocks as plain data, copied; None for no block."""
-    return Rows.joined(blocks).to_state() if blocks else None
+class Blocks(Part):
+    """Several blocks of rows, which are stored as one, or as None if there are none.
 
+    Parameters
+    ----------
+    *shared : str
+        Dimensions of the rows, as of :class:`mercer.records.Part`.
+    """
 
-def blocks_from_state(state: dict[str, Any] | None) -> list[Rows]:
-    """Inverse of :func:`blocks_to_state`, in one block; ValueError if the arrays do not fit."""
-    blocks = [] if state is None else [Rows.from_state(state)]
-    return [block for block in blocks if len(block)]
+    def __init__(self, *shared: str) -> None:
+        super().__init__(Rows, *shared)
+
+    def written(self, value: Any) -> Any:  # noqa: D102
+        return Rows.joined(value).to_state() if value else None
+
+    def read(self, name: str, value: Any, sizes: dict[str, int]) -> list[Rows]:  # noqa: D102
+        blocks = [] if value is None else [super().read(name, value, sizes)]
+        return [block for block in blocks if len(block)]
 
 
 def rows_at_once(n_columns: int, most: int = 131_072, most_bytes: int = 2**26) -> int:

@@ -18,6 +18,8 @@ from scipy import sparse
 from mercer.numerics.factor import LEAST_JITTER, RidgeFactor, factor_ridge
 from mercer.numerics.lapack import add_products, pack, unpack
 from mercer.numerics.trees import equal_leaves, indicator_products, indicator_values
+from mercer.records import Numbers, Part, Record, Recorded, Triangle
+from mercer.validation import integer, positive, real
 
 Array = NDArray[np.float64]
 
@@ -83,7 +85,7 @@ class LeafFeatures:
         return np.asarray(self.height * (Z.T @ columns.T).T)
 
 
-class Statistics:
+class Statistics(Recorded):
     """Sums over the rows that the posterior depends on; their size does not grow with the rows.
 
     Parameters
@@ -119,6 +121,19 @@ class Statistics:
     ValueError
         If there are more than 46,340 features.
     """
+
+    _record = Record(
+        feature_sums=Numbers("n_features"),
+        triangle=Triangle("n_features"),
+        products=Numbers("n_features", "n_targets"),
+        target_sums=Numbers("n_targets"),
+        target_squares=Numbers("n_targets"),
+        origin=Numbers("n_targets"),
+        weight=positive(),
+        log_weight=real(),
+        n_rows=integer(low=1),
+        jitter=positive(),
+    )
 
     def __init__(self, n_features: int, n_targets: int) -> None:
         if n_features > _MOST_FEATURES:
@@ -364,44 +379,41 @@ class Statistics:
         alone.target_sums, alone.target_squares, alone.origin = np.zeros((3, 1))
         return alone
 
-    def to_state(self) -> dict[str, Any]:
-        """All sums as plain data, copied; of the Gram matrix a triangle."""
-        state = {
-            name: value.copy() if isinstance(value, np.ndarray) else value
-            for name, value in vars(self).items()
-            if name != "packed"
-        }
-        state["triangle"] = self.gram[np.tril_indices(self.n_features)]
-        return state
+    @property
+    def triangle(self) -> Array:
+        """:attr:`gram`, by the name that files have."""
+        return self.gram
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Inverse of :meth:`to_state`; ValueError if it does not fit."""
-        M, C = self.products.shape
-        shapes: dict[str, tuple[int, ...]] = {
-            "triangle": (M * (M + 1) // 2,),
-            "products": (M, C),
-            "feature_sums": (M,),
-            "target_sums": (C,),
-            "target_squares": (C,),
-            "origin": (C,),
-        }
-        for name, shape in shapes.items():
-            array = state[name]
-            if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
-                raise ValueError(f"the sums `{name}` are of the wrong shape or not finite")
-        gram = np.zeros((M, M), order="F")
-        gram[np.tril_indices(M)] = state["triangle"]
-        self.gram = gram
-        for name in list(shapes)[1:]:
-            setattr(self, name, state[name].copy())
-        self.weight, self.log_weight = float(state["weight"]), float(state["log_weight"])
-        self.n_rows, self.jitter = int(state["n_rows"]), float(state["jitter"])
-        if not (self.weight > 0.0 and math.isfinite(self.weight + self.log_weight)):
-            raise ValueError("the sums of the weights are out of their range")
-        if not (self.jitter > 0.0 and math.isfinite(self.jitter)):
-            raise ValueError("the jitter of the sums is out of its range")
-        if self.n_rows < 1 or (np.diag(gram) < 0.0).any():
-            raise ValueError("the sums over the rows are out of their range")
+    @triangle.setter
+    def triangle(self, matrix: Array) -> None:
+        self.gram = matrix
+
+    def _adopt(self, values: dict[str, Any]) -> None:
+        if (np.diag(values["triangle"]) < 0.0).any():
+            raise ValueError("squares of features sum to less than 0")
+        super()._adopt(values)
+
+
+class Sums(Part):
+    """Sums over rows, which are stored as None while they are of none.
+
+    Parameters
+    ----------
+    n_targets : int or str
+        Number of targets, or its dimension; that of the features is "n_features".
+    """
+
+    def __init__(self, n_targets: int | str = "n_targets") -> None:
+        super().__init__(Statistics, "n_features", "n_targets")
+        self.n_targets = n_targets
+
+    def written(self, value: Any) -> Any:  # noqa: D102
+        return value.to_state() if value.n_rows else None
+
+    def read(self, name: str, value: Any, sizes: dict[str, int]) -> Statistics:  # noqa: D102
+        n = self.n_targets if isinstance(self.n_targets, int) else sizes[self.n_targets]
+        mine = {"n_features": sizes["n_features"], "n_targets": n}
+        return Statistics(**mine) if value is None else super().read(name, value, mine)
 
 
 def _single_jitter(n_features: int) -> float:

@@ -1,0 +1,475 @@
+"""Records: what is stored of an object, by fields that are declared once, in its class.
+
+A field says what a value is: an array of a shape and a range, a number, a part with a record of its
+own. The fields write the state that goes into model files and check each state that comes back, as
+if a stranger had made it. Dimensions are named: those of one name are equal in all fields.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from math import isqrt
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mercer.component import from_config, to_config
+from mercer.validation import Check
+
+Sizes = dict[str, int]
+
+#: Either precision of an array of numbers.
+FLOATS = np.float32, np.float64
+
+# A number times a dimension plus a number, as in "n", "n+1" and "2*n+1".
+_DIMENSION = re.compile(r"(?:(\d+)\*)?([a-z_]+)(?:\+(\d+))?")
+
+
+class Field:
+    """What a value of a record is; a plain value that passes a check, if it is no other kind.
+
+    Parameters
+    ----------
+    check : callable
+        Name and value to the value; raises ``ValueError`` for others. Those of parameters
+        (``mercer.validation``) are such checks.
+    """
+
+    def __init__(self, check: Check) -> None:
+        self._check = check
+
+    def written(self, value: Any) -> Any:
+        """Return plain data, copied."""
+        return value.item() if isinstance(value, np.generic) else value
+
+    def read(self, name: str, value: Any, sizes: Sizes) -> Any:
+        """Return the value of plain data, copied, or raise ``ValueError``.
+
+        Parameters
+        ----------
+        name : str
+            What messages call it.
+        value : object
+            Plain data.
+        sizes : dict of str to int
+            Dimensions known so far; those that the field tells are added.
+        """
+        return self._check(name, value)
+
+    @property
+    def dimensions(self) -> Iterator[str]:
+        """Names of its dimensions."""
+        yield from ()
+
+
+class Numbers(Field):
+    """An array of finite numbers.
+
+    Parameters
+    ----------
+    *shape : int or str
+        Lengths of the axes: numbers, or dimensions such as "n", "n+1" or "2*n+1".
+    dtype : dtype or tuple of dtype, default=numpy.float64
+        Exactly that, or one of several.
+    low, high : float or array-like, optional
+        Range of each number.
+    above : float, optional
+        What each number is larger than.
+
+    Examples
+    --------
+    >>> sizes = {}
+    >>> Numbers("n", "n+1").read("table", np.zeros((2, 3)), sizes).shape, sizes
+    ((2, 3), {'n': 2})
+    >>> Numbers("n", low=0.0).read("weights", np.array([1.0, -1.0]), sizes)
+    Traceback (most recent call last):
+        ...
+    ValueError: `weights` must be at least 0.0, and one is -1.0
+    """
+
+    def __init__(
+        self,
+        *shape: int | str,
+        dtype: Any = np.float64,
+        low: ArrayLike = -np.inf,
+        high: ArrayLike = np.inf,
+        above: float = -np.inf,
+    ) -> None:
+        self.shape = shape
+        several = dtype if isinstance(dtype, tuple) else (dtype,)
+        self.dtypes = tuple(map(np.dtype, several))
+        self.low, self.high, self.above = low, high, above
+
+    def written(self, value: Any) -> Any:  # noqa: D102
+        return np.array(value, order="C")
+
+    def read(self, name: str, value: Any, sizes: Sizes) -> NDArray[Any]:  # noqa: D102
+        if not isinstance(value, np.ndarray) or value.dtype not in self.dtypes:
+            kinds = " or ".join(map(str, self.dtypes))
+            raise ValueError(f"`{name}` must be an array of {kinds}, {_said(value)}")
+        fit(name, self.shape, value, sizes)
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise ValueError(f"`{name}` must be finite")
+        for words, limit, outside in (
+            ("at least", self.low, np.less),
+            ("at most", self.high, np.greater),
+            ("above", self.above, np.less_equal),
+        ):
+            if np.any(wrong := outside(value, limit)) and np.isfinite(limit).all():
+                raise ValueError(f"`{name}` must be {words} {limit}, and one is {value[wrong][0]}")
+        return np.array(value, order="C")
+
+    @property
+    def dimensions(self) -> Iterator[str]:  # noqa: D102
+        yield from (_parsed(one)[1] for one in self.shape if isinstance(one, str))
+
+
+class Triangle(Field):
+    """A lower triangular matrix, stored as the numbers of its triangle, row by row.
+
+    It is read in Fortran order, with zeros above the diagonal.
+
+    Parameters
+    ----------
+    size : str
+        Dimension of its rows and columns.
+    """
+
+    def __init__(self, size: str) -> None:
+        self.size = size
+
+    def written(self, value: Any) -> Any:  # noqa: D102
+        return value[np.tril_indices(len(value))]
+
+    def read(self, name: str, value: Any, sizes: Sizes) -> NDArray[np.float64]:  # noqa: D102
+        n = sizes.setdefault(self.size, isqrt(2 * np.size(value)))
+        numbers = Numbers(n * (n + 1) // 2).read(name, value, sizes)
+        lower = np.zeros((n, n), order="F")
+        lower[np.tril_indices(n)] = numbers
+        return lower
+
+    @property
+    def dimensions(self) -> Iterator[str]:  # noqa: D102
+        yield self.size
+
+
+class Maybe(Field):
+    """A value of another field, or None."""
+
+    def __init__(self, field: Field | Check) -> None:
+        self.field = _as_field(field)
+
+    def written(self, value: Any) -> Any:  # noqa: D102
+        return None if value is None else self.field.written(value)
+
+    def read(self, name: str, value: Any, sizes: Sizes) -> Any:  # noqa: D102
+        return None if value is None else self.field.read(name, value, sizes)
+
+    @property
+    def dimensions(self) -> Iterator[str]:  # noqa: D102
+        yield from self.field.dimensions
+
+
+class Several(Field):
+    """A tuple of values, each of another field.
+
+    Parameters
+    ----------
+    field : Field or check
+        Of each of them.
+    length : int or str, optional
+        How many there are: a number or a dimension; any, by default.
+    """
+
+    def __init__(self, field: Field | Check, length: int | str = "") -> None:
+        self.field, self.length = _as_field(field), length
+
+    def written(self, value: Any) -> Any:  # noqa: D102
+        return [self.field.written(one) for one in value]
+
+    def read(self, name: str, value: Any, sizes: Sizes) -> tuple[Any, ...]:  # noqa: D102
+        if not isinstance(value, list):
+            raise ValueError(f"`{name}` must be a list, got {value!r:.60}")
+        if self.length:
+            fit(name, (self.length,), np.empty(len(value)), sizes)
+        return tuple(self.field.read(name, one, sizes) for one in value)
+
+
+class Numbered(Several):
+    """A tuple of values that hold arrays, by their numbers: lists in files hold none."""
+
+    def written(self, value: Any) -> Any:  # noqa: D102
+        return {str(number): self.field.written(one) for number, one in enumerate(value)}
+
+    def read(self, name: str, value: Any, sizes: Sizes) -> tuple[Any, ...]:  # noqa: D102
+        if not isinstance(value, dict) or set(value) != set(map(str, range(len(value)))):
+            raise ValueError(f"`{name}` must have the keys 0, 1, 2 and so on, got {value!r:.60}")
+        return super().read(name, [value[str(number)] for number in range(len(value))], sizes)
+
+
+class Config(Field):
+    """A component of a kind, such as a kernel or a map, by its parameters.
+
+    Parameters
+    ----------
+    kind : type
+        Class that it is of.
+    suits : callable, optional
+        Whether one of that class will do.
+    """
+
+    def __init__(self, kind: type[Any], suits: Callable[[Any], bool] = lambda one: True) -> None:
+        self.kind, self._suits = kind, suits
+
+    def written(self, value: Any) -> Any:  # noqa: D102
+        return to_config(value)
+
+    def read(self, name: str, value: Any, sizes: Sizes) -> Any:  # noqa: D102
+        made = from_config(value)
+        if not isinstance(made, self.kind) or not self._suits(made):
+            raise ValueError(f"`{name}` must be a {self.kind.__name__}, got {made!r:.60}")
+        return made
+
+
+class Part(Field):
+    """A part with a record of its own.
+
+    Parameters
+    ----------
+    kind : type
+        Class of the part, which is :class:`Recorded`.
+    *shared : str
+        Dimensions of the part that are those of the whole, too.
+    **renamed : str
+        Dimensions of the part, and what the whole calls them.
+    """
+
+    def __init__(self, kind: type[Recorded], *shared: str, **renamed: str) -> None:
+        self.kind, self.shared = kind, dict(zip(shared, shared, strict=True)) | renamed
+
+    def written(self, value: Any) -> Any:  # noqa: D102
+        return value.to_state()
+
+    def read(self, name: str, value: Any, sizes: Sizes) -> Any:  # noqa: D102
+        inner = {one: sizes[whole] for one, whole in self.shared.items() if whole in sizes}
+        try:
+            made = self.kind._of_state(value, inner)
+        except ValueError as error:
+            raise ValueError(f"in `{name}`: {error}") from error
+        sizes.update({whole: inner[one] for one, whole in self.shared.items() if one in inner})
+        return made
+
+    @property
+    def dimensions(self) -> Iterator[str]:  # noqa: D102
+        yield from self.shared.values()
+
+
+class Table(Field):
+    """A list of dicts of plain values, for people to read."""
+
+    def __init__(self) -> None: ...
+
+    def written(self, value: Any) -> Any:  # noqa: D102
+        return [dict(row) for row in value]
+
+    def read(self, name: str, value: Any, sizes: Sizes) -> list[dict[str, Any]]:  # noqa: D102
+        if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
+            raise ValueError(f"`{name}` must be a list of dicts, got {value!r:.60}")
+        return [dict(row) for row in value]
+
+
+class State(Field):
+    """A state that the class gives to a part by itself, as to one that is there already."""
+
+    def __init__(self) -> None: ...
+
+    def written(self, value: Any) -> Any:  # noqa: D102
+        return value if isinstance(value, dict) else value.to_state()
+
+    def read(self, name: str, value: Any, sizes: Sizes) -> dict[str, Any]:  # noqa: D102
+        if not isinstance(value, dict):
+            raise ValueError(f"`{name}` must be a dict, got {value!r:.60}")
+        return value
+
+
+class Record:
+    """Fields of what is stored of an object, in the order in which they are read.
+
+    Parameters
+    ----------
+    **fields : Field or check
+        Names of attributes, and what they are. Keys of the state lack their first underscores.
+    """
+
+    def __init__(self, **fields: Field | Check) -> None:
+        self.fields = {name: _as_field(field) for name, field in fields.items()}
+        self.keys = {name: name.lstrip("_") for name in fields}
+
+    @property
+    def dimensions(self) -> set[str]:
+        """Dimensions that no field says, so that they are those of the object."""
+        named = {one for field in self.fields.values() for one in field.dimensions}
+        return named - self.fields.keys()
+
+    def written(self, thing: Any) -> dict[str, Any]:
+        """Return the state of an object: plain data, copied."""
+        return self.written_of({name: getattr(thing, name) for name in self.fields})
+
+    def written_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the state of values by the names of the attributes: plain data, copied."""
+        return {self.keys[name]: one.written(values[name]) for name, one in self.fields.items()}
+
+    def read(self, state: Any, sizes: Sizes) -> dict[str, Any]:
+        """Return the values of a state by the names of the attributes, copied.
+
+        Parameters
+        ----------
+        state : dict
+            From :meth:`written`.
+        sizes : dict of str to int
+            Dimensions that are known; those that the state tells are added.
+
+        Raises
+        ------
+        ValueError
+            If it is no such state; says in what.
+        """
+        keys, found = sorted(self.keys.values()), state
+        if not isinstance(state, dict) or keys != (found := sorted(map(str, state))):
+            raise ValueError(f"a state must have the keys {keys}, got {found!r:.200}")
+        values: dict[str, Any] = {}
+        for name, field in self.fields.items():
+            key = self.keys[name]
+            values[name] = value = field.read(key, state[key], sizes)
+            if type(value) is int and sizes.setdefault(name, value) != value:
+                raise ValueError(f"`{key}` must be {sizes[name]}, got {value}")
+        return values
+
+
+class Recorded:
+    """Base of what can be stored: a record of fields gives its state, and takes it back.
+
+    A class that has checks of several fields, or attributes that follow from them, does these in
+    ``_adopt``, which is given all values.
+
+    Examples
+    --------
+    >>> from mercer.validation import integer
+    >>> class Mean(Recorded):
+    ...     _record = Record(n_rows=integer(low=0), _sums=Numbers("n"))
+    ...
+    ...     def __init__(self, n):
+    ...         self.n_rows, self._sums = 0, np.zeros(n)
+    >>> state = Mean(2).to_state()
+    >>> state
+    {'n_rows': 0, 'sums': array([0., 0.])}
+    >>> Mean.from_state(state, n=3)
+    Traceback (most recent call last):
+        ...
+    ValueError: `sums` must be of shape (3,), got (2,)
+    """
+
+    _record: ClassVar[Record]
+
+    def to_state(self) -> dict[str, Any]:
+        """Everything that it is, as plain data, copied."""
+        return self._record.written(self)
+
+    @classmethod
+    def from_state(cls, state: Any, **sizes: int) -> Self:
+        """Inverse of :meth:`to_state`.
+
+        Parameters
+        ----------
+        state : dict
+            From there.
+        **sizes : int
+            Dimensions that are known.
+
+        Raises
+        ------
+        ValueError
+            If the state is none, or does not fit together.
+        """
+        return cls._of_state(state, sizes)
+
+    @classmethod
+    def _of_state(cls, state: Any, sizes: Sizes) -> Self:
+        made = cls.__new__(cls)
+        made._adopt(cls._record.read(state, sizes))
+        return made
+
+    def restore(self, state: Any, **sizes: int) -> None:
+        """Go back to a :meth:`to_state`, with the dimensions that the object has.
+
+        Parameters
+        ----------
+        state : dict
+            From there.
+        **sizes : int
+            Dimensions that are no attributes of the object.
+
+        Raises
+        ------
+        ValueError
+            If it is none, or of other dimensions.
+        """
+        mine = {name: getattr(self, name, None) for name in self._record.dimensions}
+        known = {name: size for name, size in mine.items() if isinstance(size, int)}
+        self._adopt(self._record.read(state, known | sizes))
+
+    def _adopt(self, values: dict[str, Any]) -> None:
+        """Become what these values are."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+
+def fit(name: str, shape: tuple[int | str, ...], array: NDArray[Any], sizes: Sizes) -> None:
+    """Raise ``ValueError`` for another shape; note the dimensions that it tells.
+
+    Parameters
+    ----------
+    name : str
+        What the message calls the array.
+    shape : tuple of int or str
+        As of :class:`Numbers`.
+    array : ndarray
+        The array.
+    sizes : dict of str to int
+        Dimensions known so far.
+    """
+    if array.ndim == len(shape):
+        for one, length in zip(shape, array.shape, strict=True):
+            if isinstance(one, str):
+                factor, dimension, more = _parsed(one)
+                if (length - more) % factor == 0 and length >= more:
+                    sizes.setdefault(dimension, (length - more) // factor)
+    wanted = [sizes_of(one, sizes) for one in shape]
+    if list(array.shape) != wanted:
+        listed = ", ".join(str(one) for one in wanted) + ("," if len(wanted) == 1 else "")
+        raise ValueError(f"`{name}` must be of shape ({listed}), got {array.shape}")
+
+
+def sizes_of(one: int | str, sizes: Sizes) -> int | str:
+    """Return a length in numbers; as it is if its dimension is not known."""
+    if isinstance(one, int):
+        return one
+    factor, dimension, more = _parsed(one)
+    return factor * sizes[dimension] + more if dimension in sizes else one
+
+
+def _parsed(one: str) -> tuple[int, str, int]:
+    found = _DIMENSION.fullmatch(one)
+    assert found, one
+    factor, dimension, more = found.groups()
+    return int(factor or 1), dimension, int(more or 0)
+
+
+def _as_field(field: Field | Check) -> Field:
+    return field if isinstance(field, Field) else Field(field)
+
+
+def _said(value: Any) -> str:
+    return f"got {value.dtype}" if isinstance(value, np.ndarray) else f"got {value!r:.60}"

@@ -1,0 +1,201 @@
+"""Records: what they write they read, and whatever is damaged is refused."""
+
+import copy
+
+import numpy as np
+import pytest
+
+from mercer import GaussianProcessRegressor, KernelClassifier, KernelRegressor, ValueFunction
+from mercer.default.means import LearnedMean
+from mercer.expansions import Dictionary, RandomFeatures
+from mercer.gaussian_process import InducingPoints
+from mercer.kernels import Gaussian
+from mercer.records import (
+    Field,
+    Maybe,
+    Numbered,
+    Numbers,
+    Part,
+    Record,
+    Recorded,
+    Several,
+    Triangle,
+)
+from mercer.sums import KernelBasis, NewtonSteps, RidgeStream, Rows
+from mercer.validation import integer, or_none, real
+
+X = np.random.default_rng(0).normal(size=(330, 2))
+Y = np.sin(2.0 * X[:, 0]) + X[:, 1]
+LABELS = (Y > 0.0).astype(int)
+KERNEL = Gaussian(1.0)
+
+
+def models():
+    """Models that have parts of all classes with a record."""
+    yield KernelRegressor("absolute_error", random_state=0).partial_fit(X[:90], Y[:90])
+    yield KernelClassifier(expansion="stream", random_state=0).fit(X[:20], LABELS[:20])
+    yield KernelClassifier(kernel=KERNEL, expansion=Dictionary(20)).fit(X, LABELS)
+    yield KernelRegressor(kernel=KERNEL, expansion=Dictionary(20)).fit(X, Y)
+    yield KernelRegressor(kernel=KERNEL, expansion=RandomFeatures(16)).partial_fit(X[:3], Y[:3])
+    yield GaussianProcessRegressor(KERNEL, method=InducingPoints(9)).fit(X[:40], Y[:40])
+    rows = X[:29], Y[:29], X[1:30]
+    yield ValueFunction(0.5, kernel=KERNEL, expansion=Dictionary(5)).fit(*rows)
+
+
+def parts():
+    """What small models do not have."""
+    rows, basis = Rows(X, Y[:, np.newaxis], np.ones(330)), KernelBasis(KERNEL, X[:5])
+    mean, ridge = LearnedMean(2, 1, np.float64, seed=0), RidgeStream(basis, 1, [1e-3, 1e-5])
+    mean.add(rows)
+    ridge.add(rows)
+    ridge.solve()
+    steps = NewtonSteps(basis, 1, 0.25)
+    steps.add_points(basis.features(X), rows.weights)
+    steps.step(np.ones((5, 1)), 1.0, 1e-3)
+    return mean, ridge, steps
+
+
+def kinds(of=Recorded):
+    for one in of.__subclasses__():
+        yield from [one, *kinds(one)] if one.__module__.startswith("mercer") else ()
+
+
+@pytest.fixture(scope="module")
+def seen():
+    """One object of each class with a record, the one that says most, and its state."""
+    found, write = {}, Recorded.to_state
+
+    def spied(self):
+        state = write(self)
+        if len(repr(state)) > len(repr(found.get(type(self), (None, ""))[1])):
+            found[type(self)] = copy.deepcopy((self, state))
+        return state
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Recorded, "to_state", spied)
+        for model in models():
+            model.predict(X[:2])
+            model.to_state()
+            if hasattr(model, "learner_"):
+                model.learner_.to_state(whole=True)
+        for part in parts():
+            part.to_state()
+    return found
+
+
+def same(one, other):
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and np.array_equal(one, other)
+    return one == other
+
+
+def damages(field, value):
+    """What is no value of a field."""
+    while isinstance(field, Maybe):
+        field = field.field
+    if not isinstance(value, str):
+        yield "damaged"
+    if isinstance(value, dict):
+        yield {**value, "more": 1}
+        yield from ({k: v for k, v in value.items() if k != name} for name in value)
+    elif isinstance(value, np.ndarray):
+        yield value[np.newaxis]
+        yield value.astype(np.float16)
+        yield value.tolist()
+        if value.size and value.dtype.kind == "f":
+            limits = (getattr(field, name, np.inf) for name in ("low", "high", "above"))
+            low, high, above = np.broadcast_to([*limits], 3)
+            for one in (np.nan, np.inf, -np.inf, low - 1.0, high + 1.0, above):
+                if not np.isneginf(one) or not np.isneginf(low):
+                    wrong = value.copy()
+                    wrong.flat[0] = one
+                    yield wrong
+    elif type(field) is Field:
+        yield from (np.nan, [value], {"a": value})
+
+
+def test_every_class_with_a_record_is_tried(seen):
+    assert {one.__name__ for one in kinds()} == {one.__name__ for one in seen}
+
+
+@pytest.mark.parametrize("kind", [*kinds()], ids=lambda kind: kind.__name__)
+def test_what_is_written_is_read_and_what_is_damaged_is_refused(kind, seen):
+    thing, state = seen[kind]
+    twin = copy.deepcopy(thing)
+    twin.restore(copy.deepcopy(state))
+    assert same(twin.to_state(), state)
+    assert [*state] == [*kind._record.keys.values()]
+    for name, field in kind._record.fields.items():
+        key = kind._record.keys[name]
+        rest = {one: value for one, value in state.items() if one != key}
+        for wrong in (rest, *({**state, key: value} for value in damages(field, state[key]))):
+            with pytest.raises(ValueError, match=r"."):
+                copy.deepcopy(thing).restore(wrong)
+    with pytest.raises(ValueError, match="a state must have the keys"):
+        copy.deepcopy(thing).restore({**state, "more": 1})
+
+
+def test_arrays_are_read_as_copies():
+    state = {"a": np.ones(2)}
+    values = Record(a=Numbers("n")).read(state, {})
+    values["a"][0] = 7.0
+    assert state["a"].tolist() == [1.0, 1.0]
+
+
+MIXED = Record(
+    n=integer(low=1),
+    table=Numbers("n", "2*n+1"),
+    limit=or_none(real(low=0.0)),
+    lower=Triangle("n"),
+    lengths=Several(real(), "n"),
+)
+GOOD = {
+    "n": 2,
+    "table": np.zeros((2, 5)),
+    "limit": None,
+    "lower": np.array([1.0, 2.0, 3.0]),
+    "lengths": [0.0, 1.0],
+}
+
+
+def test_dimensions_agree_between_fields():
+    found = MIXED.read(GOOD, {})
+    assert found["lower"].tolist() == [[1.0, 0.0], [2.0, 3.0]]
+    assert found["lengths"] == (0.0, 1.0)
+    assert same(MIXED.written_of(found), GOOD)
+    for change, message in (
+        ({"n": 0}, "`n` must be an integer of at least 1"),
+        ({"n": 3}, r"`table` must be of shape \(3, 7\), got \(2, 5\)"),
+        ({"table": np.zeros((2, 4))}, r"`table` must be of shape \(2, 5\), got \(2, 4\)"),
+        ({"table": np.full((2, 5), np.inf)}, "`table` must be finite"),
+        ({"table": np.zeros((2, 5), np.float32)}, "`table` must be an array of float64, got float"),
+        ({"limit": -1.0}, "`limit` must be a finite number"),
+        ({"lower": np.zeros(4)}, r"`lower` must be of shape \(3,\)"),
+        ({"lengths": [0.0]}, r"`lengths` must be of shape \(2,\)"),
+        ({"lengths": 3}, "`lengths` must be a list"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            MIXED.read({**GOOD, **change}, {})
+    with pytest.raises(ValueError, match="`n` must be 4, got 2"):
+        MIXED.read(GOOD, {"n": 4})
+    with pytest.raises(ValueError, match=r"a state must have the keys \[.*\], got 'text'"):
+        MIXED.read("text", {})
+
+
+class Point(Recorded):
+    _record = Record(_at=Numbers("n_axes"))
+
+
+def test_parts_share_dimensions_with_the_whole():
+    record = Record(points=Numbered(Part(Point, n_axes="n")), weights=Numbers("n"))
+    state = {"points": {"0": {"at": np.ones(2)}, "1": {"at": np.zeros(2)}}, "weights": np.ones(2)}
+    assert [point._at.tolist() for point in record.read(state, {})["points"]] == [[1, 1], [0, 0]]
+    with pytest.raises(ValueError, match=r"`weights` must be of shape \(2,\), got \(3,\)"):
+        record.read({**state, "weights": np.ones(3)}, {})
+    state["points"]["1"] = {"at": np.zeros(3)}
+    with pytest.raises(ValueError, match=r"in `points`: `at` must be of shape \(2,\), got \(3,\)"):
+        record.read(state, {})
+    with pytest.raises(ValueError, match="`points` must have the keys 0, 1, 2 and so on"):
+        record.read({**state, "points": {"1": {}}}, {})

@@ -65,7 +65,7 @@ GROUPS: dict[str, list[str]] = {
 # Called by the modules above only; their docstrings are in the source.
 INTERNAL = [
     f"mercer.{name}"
-    for name in ("component", "jit", "numerics", "pointers", "threads", "validation")
+    for name in ("answers", "component", "jit", "numerics", "pointers", "threads", "validation")
 ]
 
 

@@ -6,13 +6,17 @@ import numpy as np
 import pytest
 
 from mercer import GaussianProcessRegressor, KernelClassifier, KernelRegressor, ValueFunction
+from mercer.columns import TablePreprocessor
 from mercer.default.means import LearnedMean
 from mercer.expansions import Dictionary, RandomFeatures
 from mercer.gaussian_process import InducingPoints
 from mercer.kernels import Gaussian
 from mercer.records import (
+    Encoded,
     Field,
+    Listed,
     Maybe,
+    Named,
     Numbered,
     Numbers,
     Part,
@@ -52,7 +56,10 @@ def parts():
     steps = NewtonSteps(basis, 1, 0.25)
     steps.add_points(basis.features(X), rows.weights)
     steps.step(np.ones((5, 1)), 1.0, 1e-3)
-    return mean, ridge, steps
+    texts = 3 * [f"{color} {thing}" for color in ("red", "blue") for thing in "abcdefgh"]
+    table = {"x": X[:48, 0], "gaps": np.full(48, np.nan), "town": 24 * ["a", "b"], "text": texts}
+    columns = TablePreprocessor(kinds={"text": "text"}).fit(table, LABELS[:48])
+    return mean, ridge, steps, columns
 
 
 def kinds(of=Recorded):
@@ -95,11 +102,17 @@ def damages(field, value):
     """What is no value of a field."""
     while isinstance(field, Maybe):
         field = field.field
-    if not isinstance(value, str):
+    if not isinstance(value, str) or isinstance(field, Encoded):
         yield "damaged"
-    if isinstance(value, dict):
+    if isinstance(field, Named):
+        yield {**value, "more": {"a": []}}
+    elif isinstance(value, dict):
         yield {**value, "more": 1}
         yield from ({k: v for k, v in value.items() if k != name} for name in value)
+    elif isinstance(value, list):
+        yield from ([*value, None], tuple(value))
+        if isinstance(field, Listed) and value and field.dtypes[0].kind == "f":
+            yield [np.nan, *value[1:]]
     elif isinstance(value, np.ndarray):
         yield value[np.newaxis]
         yield value.astype(np.float16)

@@ -8,6 +8,7 @@ if a stranger had made it. Dimensions are named: those of one name are equal in 
 from __future__ import annotations
 
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping
 from math import isqrt
 from typing import Any, ClassVar, Self
@@ -126,6 +127,57 @@ class Numbers(Field):
         yield from (_parsed(one)[1] for one in self.shape if isinstance(one, str))
 
 
+class Listed(Numbers):
+    """A row of numbers, as a list: for states that are JSON."""
+
+    def written(self, value: Any) -> Any:  # noqa: D102
+        return value.tolist()
+
+    def read(self, name: str, value: Any, sizes: Sizes) -> NDArray[Any]:  # noqa: D102
+        (dtype,) = self.dtypes
+        kinds = {"i": (int,), "b": (bool,), "f": (float, int)}[dtype.kind]
+        if not isinstance(value, list) or not all(type(one) in kinds for one in value):
+            raise ValueError(f"`{name}` must be a list of {dtype}, got {value!r:.60}")
+        return super().read(name, np.array(value, dtype=dtype), sizes)
+
+
+class Encoded(Numbers):
+    """An array of numbers as text, little-endian and in base64: for states that are JSON."""
+
+    def written(self, value: Any) -> Any:  # noqa: D102
+        (dtype,) = self.dtypes
+        return b64encode(value.astype(dtype.newbyteorder("<")).tobytes()).decode()
+
+    def read(self, name: str, value: Any, sizes: Sizes) -> NDArray[Any]:  # noqa: D102
+        (dtype,) = self.dtypes
+        if not isinstance(value, str):
+            raise ValueError(f"`{name}` must be text, got {value!r:.60}")
+        flat = np.frombuffer(b64decode(value), dtype.newbyteorder("<")).astype(dtype)
+        lengths = (sizes_of(one, sizes) for one in self.shape)
+        shape = [length if isinstance(length, int) else -1 for length in lengths]
+        return super().read(name, flat.reshape(shape), sizes)
+
+
+class Named(Field):
+    """A dict of values of another field, by names."""
+
+    def __init__(self, field: Field | Check, most: int | None = None) -> None:
+        self.field, self.most = _as_field(field), most
+
+    def written(self, value: Any) -> Any:  # noqa: D102
+        return {name: self.field.written(one) for name, one in value.items()}
+
+    def read(self, name: str, value: Any, sizes: Sizes) -> dict[str, Any]:  # noqa: D102
+        if not isinstance(value, dict) or (self.most is not None and len(value) > self.most):
+            most = "" if self.most is None else f" of at most {self.most:,} entries"
+            raise ValueError(f"`{name}` must be a dict{most}, got {value!r:.60}")
+        return {key: self.field.read(f"{name}: {key}", one, sizes) for key, one in value.items()}
+
+    @property
+    def dimensions(self) -> Iterator[str]:  # noqa: D102
+        yield from self.field.dimensions
+
+
 class Triangle(Field):
     """A lower triangular matrix, stored as the numbers of its triangle, row by row.
 
@@ -181,20 +233,22 @@ class Several(Field):
         Of each of them.
     length : int or str, optional
         How many there are: a number or a dimension; any, by default.
+    kind : type, default=tuple
+        What they are in: a tuple or a list.
     """
 
-    def __init__(self, field: Field | Check, length: int | str = "") -> None:
-        self.field, self.length = _as_field(field), length
+    def __init__(self, field: Field | Check, length: int | str = "", kind: Any = tuple) -> None:
+        self.field, self.length, self.kind = _as_field(field), length, kind
 
     def written(self, value: Any) -> Any:  # noqa: D102
         return [self.field.written(one) for one in value]
 
-    def read(self, name: str, value: Any, sizes: Sizes) -> tuple[Any, ...]:  # noqa: D102
+    def read(self, name: str, value: Any, sizes: Sizes) -> Any:  # noqa: D102
         if not isinstance(value, list):
             raise ValueError(f"`{name}` must be a list, got {value!r:.60}")
         if self.length:
             fit(name, (self.length,), np.empty(len(value)), sizes)
-        return tuple(self.field.read(name, one, sizes) for one in value)
+        return self.kind(self.field.read(name, one, sizes) for one in value)
 
 
 class Numbered(Several):
@@ -203,7 +257,7 @@ class Numbered(Several):
     def written(self, value: Any) -> Any:  # noqa: D102
         return {str(number): self.field.written(one) for number, one in enumerate(value)}
 
-    def read(self, name: str, value: Any, sizes: Sizes) -> tuple[Any, ...]:  # noqa: D102
+    def read(self, name: str, value: Any, sizes: Sizes) -> Any:  # noqa: D102
         if not isinstance(value, dict) or set(value) != set(map(str, range(len(value)))):
             raise ValueError(f"`{name}` must have the keys 0, 1, 2 and so on, got {value!r:.60}")
         return super().read(name, [value[str(number)] for number in range(len(value))], sizes)

@@ -796,7 +796,8 @@ class TablePreprocessor(Component):
                 result._statistics = TableStatistics.from_state(state["statistics"])
             if state["readings"] is not None:
                 result._readings = Readings.from_state(state["readings"])
-                result._targets = TargetCodes.from_state(state["targets"])
+                targets = state["targets"]
+                result._targets = None if targets is None else TargetCodes.from_state(targets)
             if result._statistics is not None and result._statistics.names != result._read().names:
                 raise ValueError("its columns are read as others than it has statistics of")
             if state["frozen"]:

@@ -24,13 +24,31 @@ from mercer.columns.views import (
     number_block,
     row_blocks,
 )
+from mercer.records import Listed, Maybe, Named, Part, Record, Recorded, Several
+from mercer.validation import integer, text, truth
 
 Floats = NDArray[np.float64]
 _TRACKED_LEVELS = 4096
 
 
+class _End(Listed):
+    """Ends of the ranges of columns; None where a column has no value."""
+
+    def __init__(self, none: float) -> None:
+        super().__init__("n_columns")
+        self.none = none
+
+    def written(self, value: Any) -> Any:
+        return [one if math.isfinite(one) else None for one in value.tolist()]
+
+    def read(self, name: str, value: Any, sizes: dict[str, int]) -> Floats:
+        values = value if isinstance(value, list) else [value]
+        found = super().read(name, [0.0 if one is None else one for one in values], sizes)
+        return np.where([one is None for one in values], self.none, found)
+
+
 @dataclass
-class NumberStatistics:
+class NumberStatistics(Recorded):
     """Moments and ranges of numeric columns, all arrays of shape (n_columns,).
 
     ``mean`` and ``sum_squares`` (of deviations from the mean) are merged by the update of Chan,
@@ -57,6 +75,17 @@ class NumberStatistics:
     maximum: Floats
     whole: NDArray[np.bool_]  # every column so far had an integer type
     binary: NDArray[np.bool_]  # every value so far was 0 or 1
+
+    _record = Record(
+        count=Listed("n_columns", dtype=np.int64, low=0),
+        missing=Listed("n_columns", dtype=np.int64, low=0),
+        mean=Listed("n_columns"),
+        sum_squares=Listed("n_columns", low=0.0),
+        minimum=_End(np.inf),
+        maximum=_End(-np.inf),
+        whole=Listed("n_columns", dtype=np.bool_),
+        binary=Listed("n_columns", dtype=np.bool_),
+    )
 
     @classmethod
     def of(cls, block: Floats, whole: NDArray[np.bool_] | None = None) -> Self:
@@ -104,41 +133,15 @@ class NumberStatistics:
         """Return the population variance (divisor: the count) of each column."""
         return np.asarray(self.sum_squares / np.maximum(self.count, 1))
 
-    def to_state(self) -> dict[str, list[Any]]:
-        """Return plain lists; the range of a column without values is stored as null."""
-        state = {name: getattr(self, name).tolist() for name in self.__dataclass_fields__}
-        for name in ("minimum", "maximum"):
-            state[name] = [value if math.isfinite(value) else None for value in state[name]]
-        return state
-
-    @classmethod
-    def from_state(cls, state: dict[str, list[Any]], n_columns: int) -> Self:
-        """Inverse of :meth:`to_state`."""
-        arrays = {}
-        for name in cls.__dataclass_fields__:
-            empty = {"minimum": np.inf, "maximum": -np.inf}.get(name)
-            values = [empty if value is None else value for value in state[name]]
-            kinds: dict[str, Any] = {"count": int, "missing": int, "whole": bool, "binary": bool}
-            kind = kinds.get(name, float)
-            if len(values) != n_columns or any(
-                type(value) is not kind and not (kind is float and type(value) is int)
-                for value in values
-            ):
-                raise ValueError(f"`{name}` must be a list of {n_columns} values of type {kind}")
-            arrays[name] = np.array(values, dtype=np.int64 if kind is int else kind)
-        result = cls(**arrays)
-        seen = result.count > 0
-        sums = np.concatenate([result.mean, result.sum_squares])
-        ranges = np.concatenate([result.minimum[seen], result.maximum[seen]])
-        if not (np.isfinite(sums).all() and np.isfinite(ranges).all()):
-            raise ValueError("the statistics must be finite")
-        if (result.count < 0).any() or (result.missing < 0).any() or (result.sum_squares < 0).any():
-            raise ValueError("counts and sums of squares must not be negative")
-        return result
+    def _adopt(self, values: dict[str, Any]) -> None:
+        seen = values["count"] > 0
+        if not all(np.isfinite(values[name][seen]).all() for name in ("minimum", "maximum")):
+            raise ValueError("a column with values must have a finite range")
+        super()._adopt(values)
 
 
 @dataclass
-class LevelCounts:
+class LevelCounts(Recorded):
     """Counts of the values of a categorical column, at most 4,096 of them.
 
     Beyond that the smallest counts are cancelled against each other (Misra and Gries): any value
@@ -152,6 +155,10 @@ class LevelCounts:
     counts: dict[str, int] = field(default_factory=dict)
     missing: int = 0
     boolean: bool = True
+
+    _record = Record(
+        counts=Named(integer(low=0), _TRACKED_LEVELS), missing=integer(low=0), boolean=truth()
+    )
 
     def update(self, column: Levels) -> None:
         """Count the values of a column."""
@@ -169,25 +176,9 @@ class LevelCounts:
             cut = sorted(self.counts.values(), reverse=True)[_TRACKED_LEVELS]
             self.counts = {lv: n - cut for lv, n in self.counts.items() if n > cut}
 
-    def to_state(self) -> dict[str, Any]:
-        """Return plain data."""
-        return {"counts": self.counts, "missing": self.missing, "boolean": self.boolean}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Inverse of :meth:`to_state`."""
-        counts, missing, boolean = state["counts"], state["missing"], state["boolean"]
-        if not isinstance(counts, dict) or len(counts) > _TRACKED_LEVELS:
-            raise ValueError(f"`counts` must be a dict of at most {_TRACKED_LEVELS} entries")
-        if any(type(n) is not int or n < 0 for n in (missing, *counts.values())):
-            raise ValueError("counts of categories must be whole numbers")
-        if type(boolean) is not bool:
-            raise ValueError("`boolean` must be true or false")
-        return cls(dict(counts), missing, boolean)
-
 
 @dataclass
-class TableStatistics:
+class TableStatistics(Recorded):
     """Statistics of every column of a table, in the order of the first one seen."""
 
     names: list[str]
@@ -199,6 +190,18 @@ class TableStatistics:
     targets: TargetCodes | None = None
     sums: dict[str, CategorySums] = field(default_factory=dict)
     repeats: Repeats = field(default_factory=lambda: Repeats(0))
+
+    _record = Record(
+        names=Several(text(), kind=list),
+        number_names=Several(text(), "n_numbers", list),
+        numbers=Part(NumberStatistics, n_columns="n_numbers"),
+        levels=Named(Part(LevelCounts)),
+        texts=Named(Part(TextSample)),
+        targets=Maybe(Part(TargetCodes)),
+        sums=Named(Part(CategorySums)),
+        repeats=Part(Repeats),
+        n_rows=integer(low=0),
+    )
 
     @classmethod
     def like(cls, view: TableView, targets: TargetCodes | None = None) -> Self:
@@ -343,35 +346,8 @@ class TableStatistics:
         self.repeats.merge(other.repeats)
         self.n_rows += other.n_rows
 
-    def to_state(self) -> dict[str, Any]:
-        """Return plain data that JSON can hold."""
-        return {
-            "names": list(self.names),
-            "number_names": list(self.number_names),
-            "numbers": self.numbers.to_state(),
-            "levels": {name: counts.to_state() for name, counts in self.levels.items()},
-            "texts": {name: sample.to_state() for name, sample in self.texts.items()},
-            "targets": None if self.targets is None else self.targets.to_state(),
-            "sums": {name: sums.to_state() for name, sums in self.sums.items()},
-            "repeats": self.repeats.to_state(),
-            "n_rows": self.n_rows,
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Inverse of :meth:`to_state`; raises ``ValueError`` for anything inconsistent."""
-        names, number_names = state["names"], state["number_names"]
-        levels = {name: LevelCounts.from_state(part) for name, part in state["levels"].items()}
-        texts = {name: TextSample.from_state(part) for name, part in state["texts"].items()}
-        listed = [*number_names, *levels, *texts]
-        if sorted(names) != sorted(listed) or len(set(names)) < len(names):
+    def _adopt(self, values: dict[str, Any]) -> None:
+        names = [*values["number_names"], *values["levels"], *values["texts"]]
+        if sorted(values["names"]) != sorted(names) or len(set(names)) < len(names):
             raise ValueError("the columns and their statistics do not match")
-        if type(state["n_rows"]) is not int or state["n_rows"] < 0:
-            raise ValueError("`n_rows` must be a whole number")
-        numbers = NumberStatistics.from_state(state["numbers"], len(number_names))
-        sums = {name: CategorySums.from_state(part) for name, part in state["sums"].items()}
-        targets = TargetCodes.from_state(state["targets"])
-        n, repeats = state["n_rows"], Repeats.from_state(state["repeats"])
-        return cls(
-            list(names), list(number_names), numbers, levels, n, texts, targets, sums, repeats
-        )
+        super()._adopt(values)

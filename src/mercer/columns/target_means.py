@@ -13,8 +13,6 @@ then be another one when it comes again: there, rows to predict get that of the 
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -23,6 +21,8 @@ from numpy.typing import NDArray
 
 from mercer.columns.keys import bits_of_labels, content_keys, mixed
 from mercer.columns.views import Levels, Numbers, TableView
+from mercer.records import Encoded, Maybe, Named, Record, Recorded, Several
+from mercer.validation import integer, positive, real
 
 Floats = NDArray[np.float64]
 
@@ -38,8 +38,14 @@ _CONTENTS = 1024  # of which repeats are counted
 _REPEATED, _ALIKE = 1 / 3, 0.8
 
 
+def _label(name: str, value: Any) -> str | bool | int | float:
+    if not isinstance(value, str | bool | int | float):
+        raise ValueError(f"`{name}` must be text or a number, got {value!r}")
+    return value
+
+
 @dataclass(frozen=True)
-class TargetCodes:
+class TargetCodes(Recorded):
     """Targets as numbers whose means tell something.
 
     Parameters
@@ -58,6 +64,8 @@ class TargetCodes:
     labels: list[Any] | None
     center: float = 0.0
     scale: float = 1.0
+
+    _record = Record(labels=Maybe(Several(_label, kind=list)), center=real(), scale=positive())
 
     @classmethod
     def of(cls, y: NDArray[Any]) -> Self | None:
@@ -89,15 +97,6 @@ class TargetCodes:
             return ((y.astype(np.float64) - self.center) / self.scale)[:, None]
         return np.stack([y == label for label in self.labels], axis=1).astype(np.float64)
 
-    def to_state(self) -> dict[str, Any]:
-        """Return plain data."""
-        return dict(vars(self))
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any] | None) -> Self | None:
-        """Inverse of :meth:`to_state`."""
-        return None if state is None else cls(**state)
-
 
 def contents_of(view: TableView) -> NDArray[np.uint64]:
     """Draw a key of each row by what is in it.
@@ -126,7 +125,7 @@ def folds_of(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 @dataclass
-class CategorySums:
+class CategorySums(Recorded):
     """Rows and sums of target codes in each category of a column, by folds.
 
     Parameters
@@ -148,6 +147,13 @@ class CategorySums:
     sums: dict[str, Floats] = field(default_factory=dict)
     overall: Floats = field(default_factory=lambda: np.zeros(0))
     squares: Floats = field(default_factory=lambda: np.zeros(0))
+
+    _record = Record(
+        n_codes=integer(low=1),
+        sums=Named(Encoded(N_FOLDS, "n_codes+1"), _TRACKED_LEVELS),
+        overall=Encoded(N_FOLDS, "n_codes+1"),
+        squares=Encoded("n_codes", low=0.0),
+    )
 
     def __post_init__(self) -> None:
         if not self.overall.size:
@@ -187,28 +193,9 @@ class CategorySums:
         between = (table[:, 1:] ** 2 / np.maximum(table[:, :1], 1.0)).sum(axis=0)
         return np.asarray(np.maximum(self.squares - between, 0.0) / (n - len(table)))
 
-    def to_state(self) -> dict[str, Any]:
-        """Return plain data."""
-        return {
-            "n_codes": self.n_codes,
-            "levels": list(self.sums),
-            "sums": array_text(np.array([*self.sums.values()])),
-            "overall": array_text(self.overall),
-            "squares": array_text(self.squares),
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Inverse of :meth:`to_state`; raises ``ValueError`` for anything inconsistent."""
-        n, levels = state["n_codes"], state["levels"]
-        sums = text_array(state["sums"], (len(levels), N_FOLDS, 1 + n))
-        overall = text_array(state["overall"], (N_FOLDS, 1 + n))
-        made = dict(zip(levels, sums, strict=True))
-        return cls(n, made, overall, text_array(state["squares"], (n,)))
-
 
 @dataclass
-class Repeats:
+class Repeats(Recorded):
     """How often rows have the contents of others, and how much alike the targets of these are.
 
     Contents with the least keys are a sample of all, and the same for any order of the rows.
@@ -238,6 +225,12 @@ class Repeats:
     keys: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
     sums: Floats = field(default_factory=lambda: np.zeros(0))
 
+    _record = Record(
+        n_codes=integer(low=0),
+        keys=Encoded("n_contents", dtype=np.uint64),
+        sums=Encoded("n_contents", "2*n_codes+1"),
+    )
+
     def __post_init__(self) -> None:
         self.sums = self.sums.reshape(len(self.keys), 1 + 2 * self.n_codes)
 
@@ -265,17 +258,6 @@ class Repeats:
         spread = np.maximum(squares[again] - totals[again] ** 2 / n[again], 0.0).sum()
         within = spread / (n[again] - 1.0).sum()
         return bool(within < _ALIKE * sums.within().sum())
-
-    def to_state(self) -> dict[str, Any]:
-        """Return plain data."""
-        keys = [f"{key:016x}" for key in self.keys.tolist()]
-        return {"n_codes": self.n_codes, "keys": keys, "sums": array_text(self.sums)}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Inverse of :meth:`to_state`; raises ``ValueError`` for anything inconsistent."""
-        n, keys = state["n_codes"], np.array([int(key, 16) for key in state["keys"]], np.uint64)
-        return cls(n, keys, text_array(state["sums"], (len(keys), 1 + 2 * n)))
 
 
 class CategoryMeans:
@@ -376,22 +358,3 @@ class CategoryMeans:
         mine = np.full(len(found), N_FOLDS) if folds is None else folds[found]
         values[found] = self._means(mine, places[found]) / self._scale
         return values
-
-
-def array_text(values: Floats) -> str:
-    """Write an array of float64 as text."""
-    return base64.b64encode(values.astype("<f8").tobytes()).decode()
-
-
-def text_array(text: str, shape: Sequence[int]) -> Floats:
-    """Read what :func:`array_text` wrote.
-
-    Raises
-    ------
-    ValueError
-        If it is of another shape, or not finite.
-    """
-    values = np.frombuffer(base64.b64decode(text), dtype="<f8").astype(np.float64)
-    if not np.isfinite(values).all():
-        raise ValueError("sums of targets must be finite")
-    return values.reshape(shape)

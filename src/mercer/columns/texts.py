@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,8 @@ from scipy import sparse
 
 from mercer.columns.target_means import N_FOLDS
 from mercer.columns.views import Levels
+from mercer.records import Encoded, Listed, Named, Record, Recorded, Several
+from mercer.validation import integer, real
 
 Floats = NDArray[np.float64]
 
@@ -33,7 +34,7 @@ _SEED = 0
 
 
 @dataclass
-class TextSample:
+class TextSample(Recorded):
     """Up to 8,192 different texts of a column, chosen by what is in them, with sums of their rows.
 
     The texts with the lowest hashes stay. So a sample does not depend on the order of the rows, and
@@ -59,6 +60,12 @@ class TextSample:
     sums: dict[str, list[float]] = field(default_factory=dict)
     missing: int = 0
     present: int = 0
+
+    _record = Record(
+        sums=Named(Several(real(), "n_sums", list), _KEPT),
+        missing=integer(low=0),
+        present=integer(low=0),
+    )
 
     def update(self, column: Levels, codes: Floats | None = None) -> None:
         """Add the texts of a column, and the codes of their targets."""
@@ -86,20 +93,6 @@ class TextSample:
         if len(self.sums) > _KEPT:
             kept = sorted(self.sums, key=_key)[:_KEPT]
             self.sums = {text: self.sums[text] for text in kept}
-
-    def to_state(self) -> dict[str, Any]:
-        """Return plain data."""
-        return {"sums": self.sums, "missing": self.missing, "present": self.present}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Inverse of :meth:`to_state`; raises ``ValueError`` for anything inconsistent."""
-        sums, missing, present = state["sums"], state["missing"], state["present"]
-        if not isinstance(sums, dict) or len(sums) > _KEPT:
-            raise ValueError(f"`sums` must be a dict of at most {_KEPT} entries")
-        if any(type(n) is not int or n < 0 for n in (missing, present)):
-            raise ValueError("counts of texts must be whole numbers")
-        return cls(dict(sums), missing, present)
 
 
 def _key(text: str) -> int:
@@ -129,7 +122,7 @@ def _hashed(texts: Sequence[str]) -> Any:
     return counts
 
 
-class TextMap:
+class TextMap(Recorded):
     """A fixed map from texts to a few numbers.
 
     Words, pairs of words and pieces of three to five letters are hashed, rare ones weigh more, and
@@ -163,6 +156,13 @@ class TextMap:
     >>> TextMap.of(sample).transform(["red a", "blue h", "???"]).shape
     (3, 2)
     """
+
+    _record = Record(
+        used=Listed("n_used", dtype=np.int64, low=0, high=2 * _HASHED - 1),
+        weights=Listed("n_used"),
+        columns=Encoded("n_used+1", "n_columns", dtype=np.float32),
+        n_directions=integer(low=0),
+    )
 
     def __init__(
         self,
@@ -235,30 +235,10 @@ class TextMap:
         folds = [_key(text) % N_FOLDS if learned else N_FOLDS for text in texts]
         return np.hstack([values[:, : self.n_directions], predicted[np.arange(len(texts)), folds]])
 
-    def to_state(self) -> dict[str, Any]:
-        """Return plain data that JSON can hold."""
-        return {
-            "used": self.used.tolist(),
-            "weights": self.weights.tolist(),
-            "columns": base64.b64encode(self.columns.astype("<f4").tobytes()).decode(),
-            "n_directions": self.n_directions,
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Inverse of :meth:`to_state`; raises ``ValueError`` for anything inconsistent."""
-        used = np.array(state["used"], dtype=np.int64)
-        weights = np.array(state["weights"], dtype=np.float64)
-        flat = np.frombuffer(base64.b64decode(state["columns"]), dtype="<f4").astype(np.float32)
-        columns = flat.reshape(1 + used.size, -1)
-        n = state["n_directions"]
-        if weights.shape != used.shape or (columns.shape[1] - n) % (N_FOLDS + 1):
-            raise ValueError("the directions of a text do not match its words")
-        if used.size and not (used.min() >= 0 and used.max() < 2 * _HASHED):
-            raise ValueError("the words of a text are beyond those hashed")
-        if not (np.isfinite(weights).all() and np.isfinite(flat).all()):
-            raise ValueError("the directions of a text are not finite")
-        return cls(used, weights, columns, n)
+    def _adopt(self, values: dict[str, Any]) -> None:
+        if (values["columns"].shape[1] - values["n_directions"]) % (N_FOLDS + 1):
+            raise ValueError("the directions of a text do not match its predictions")
+        super()._adopt(values)
 
 
 def _directions(rows: Any, counts: Floats, n: int) -> Floats:

@@ -224,7 +224,7 @@ def command(folder: Path) -> None:
 WALKS: dict[Callable[[Path], None], tuple[int, int]] = {
     default_fit: (56, 268),
     first_steps: (48, 166),
-    single_rows: (50, 196),
+    single_rows: (51, 196),
     command: (98, 520),
 }
 

@@ -214,7 +214,7 @@ def test_losses_of_known_units_are_scaled(loss, power, name):
 
 
 def test_losses_of_a_users_own_and_of_classes_are_left_as_they_are():
-    own = table_model(KernelRegressor(LogCosh(), step_size=0.1, random_state=0))
+    own = table_model(KernelRegressor(LogCosh(), kernel="gaussian", random_state=0))
     assert loss_units(own) == (1.0, f"of y / {own.target_scale_:.4g}")
     counts = table_model(KernelRegressor("poisson", random_state=0))
     assert loss_units(counts) == (1.0, "")

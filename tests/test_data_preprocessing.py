@@ -246,7 +246,7 @@ def test_frequent_categories_without_an_output_of_their_own_are_said():
         names, _ = fitted(values, categories=1, min_count=5)
     assert names == ["x=a", "x=(other)"]
     with pytest.warns(UserWarning, match="has 3 frequent .* 1 of them, 25 % of the rows"):
-        seen = TablePreprocessor(categories=2).fit({"x": values})
+        seen = TablePreprocessor(categories=2, min_count=5).fit({"x": values})
     again = TablePreprocessor.from_state(seen.to_state())  # says nothing once more
     assert again.feature_names_out() == ["x=a", "x=b", "x=(other)"]
     many = [f"store {i}" for i in range(128)] * 5  # as many as have outputs by default

@@ -32,6 +32,7 @@ from mercer.columns import TablePreprocessor
 from mercer.estimators import TableModel
 from mercer.expansions import KOMP, Dictionary, RandomFeatures
 from mercer_app.export import ExportError, export_python
+from mercer_app.training import FileTraining
 from mercer_cluster import predict
 
 pd = pytest.importorskip("pandas", reason="frames need pandas")
@@ -327,6 +328,31 @@ def test_codes_of_rows_are_left_out_with_a_word_unless_there_is_nothing_else():
     assert not classifier().fit(frame[["code"]], y).audit_.left_out
 
 
+@pytest.mark.parametrize("make", [KernelRegressor, KernelClassifier])
+@pytest.mark.parametrize("n_rows", [120, 700])
+def test_files_and_frames_give_the_same_model(make, n_rows, tmp_path):
+    """Bit for bit, where they learn the same rows in the same order; scales are chosen alike."""
+    table, _ = dated(n_rows)
+    rng = np.random.default_rng(1)
+    table["height"] = rng.normal(500.0, 90.0, n_rows)
+    table["width"] = np.where(rng.random(n_rows) < 0.1, np.nan, rng.normal(size=n_rows))
+    table["town"] = rng.choice(["Bern", "Bonn", "Ulm"], n_rows)
+    target = 0.01 * table["height"] + (table["town"] == "Ulm") + rng.normal(0.0, 0.1, n_rows)
+    if make is KernelClassifier:
+        target = target.gt(target.median()).map({True: "high", False: "low"})
+    model = make(shuffle=False, random_state=0).fit(table, target)
+    file = tmp_path / "rows.parquet"
+    table.assign(target=target).to_parquet(file)
+    training = FileTraining(file, "target", shuffle_buffer=0).start()
+    training.run(tmp_path / "model.mercer")
+    of_file = training.model_
+    inputs = of_file.inputs(table, learned=True)
+    np.testing.assert_array_equal(inputs, model.preprocessor_.transform(table, learned=True))
+    scores = of_file.estimator.predict(of_file.inputs(table))
+    np.testing.assert_array_equal(scores, model.predict(table))
+    assert of_file.history_.loss.tolist() == model.history_.loss.tolist()
+
+
 def test_numbers_are_never_left_out():
     frame, y = mixed()
     frame = frame.assign(id=np.arange(N), again=frame["height"])
@@ -459,7 +485,7 @@ def test_gaps_of_arrays_are_inputs_of_their_own(make, dtype):
     y = gap.astype(int)
     model = make().fit(X, y)
     assert model.preprocessor_.feature_names_out() == ["x0", "x1", "x1=(missing)", "x2"]
-    assert model.preprocessor_.dtype == np.dtype(dtype).name
+    assert model.preprocessor_.dtype_ == np.dtype(dtype).name
     assert model.score(X, y) > 0.9
     filled = X.copy()
     filled[:, 2] = np.where(rng.random(400) < 0.5, np.nan, X[:, 2])

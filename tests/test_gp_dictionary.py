@@ -464,13 +464,13 @@ def test_the_command_takes_points_and_describes_them(mercer, tmp_path):
     assert (described["model_order"], described["n_rows_learned"]) == (25, 120)
     assert "random_features" not in described
     # The bound is of the target in its own units.
-    units = 120 * np.log(model.target_scale_)
-    bound = model.estimator.log_marginal_likelihood() - units
+    bound = model.estimator.log_marginal_likelihood()
+    assert model.estimator.normalize_y
     assert_allclose(described["log_marginal_likelihood"], bound)
     code, out, err = mercer("evaluate", path, tmp_path / "data.parquet", "--json")
     assert code == 0, err
     # The noise has standard deviation 15.
-    assert 10.0 < json.loads(out)["rmse"] < 0.5 * model.target_scale_
+    assert 10.0 < json.loads(out)["rmse"] < 25.0 * Y.std()
 
 
 def expected_failures(estimator):

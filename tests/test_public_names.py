@@ -481,8 +481,9 @@ mercer.gaussian_process.Operator(n_steps=128, block_size=32, batch_size=64, step
 mercer.recipes.unregularized(loss='logistic', *, step_size='auto', class_weight=None,
     expansion='full', kernel='gaussian', average=None, n_passes=1, shuffle=True,
     random_state=None, verbose=0)
-mercer.columns.TablePreprocessor(categories=128, *, min_count=5, warmup_rows=50000, scaling='auto',
-    exclude=(), dtype='float64', kinds=None, include=(), suspects='drop', null_values=None)
+mercer.columns.TablePreprocessor(categories=128, *, min_count=None, warmup_rows=50000,
+    scaling='auto', exclude=(), dtype='float64', kinds=None, include=(), suspects='drop',
+    null_values=None)
 mercer_app.files.stream(source, y=None, *, target=None, batch_size=32, columns=None,
     shuffle_buffer=0, random_state=None, dtype='float64')
 mercer.evaluation.progressive(model, stream, *, metric='auto', every=1000, classes=None,

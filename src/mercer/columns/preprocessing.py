@@ -30,6 +30,10 @@ from mercer.component import Component, from_config, to_config
 from mercer.validation import check_choice, choice, integer, or_none, parameters
 
 _FORMAT = 2
+# Rarer categories share an output; where there are few rows, fewer make one of their own.
+_RARE, _RARE_SHARE = 5, 20
+# From so many columns on the time goes into products of matrices, and float32 halves it.
+_MANY_COLUMNS = 64
 
 
 def _check_excluded(name: str, value: Any) -> None:
@@ -101,8 +105,9 @@ class TablePreprocessor(Component):
     categories : int, default=128
         Largest number of categories of a column with an output of their own, the most frequent
         first. At most 4,096 values of a column are counted at any time.
-    min_count : int, default=5
-        Categories seen less often in the warm-up share ``name=(other)``.
+    min_count : int or None, default=None
+        Categories seen less often in the warm-up share ``name=(other)``. None: 5, or a twentieth of
+        the rows of the warm-up, if that is less.
     warmup_rows : int or None, default=50_000
         Number of rows the statistics are taken from. None: all rows until :meth:`freeze`.
     scaling : {"auto", "standardize", "common", "none"}, default="auto"
@@ -115,8 +120,9 @@ class TablePreprocessor(Component):
     exclude : sequence of str, default=()
         Columns that are no features, such as the target or a row number. They may be absent when
         transforming.
-    dtype : {"float64", "float32"}, default="float64"
-        Of the matrices.
+    dtype : {"float64", "float32", "auto"}, default="float64"
+        Of the matrices; "auto" is float32 from 64 columns on, where products of matrices take the
+        time, and float64 of fewer.
     kinds : mapping of str to str or None, default=None
         What columns are, for those that would be taken for something else: "number", "category",
         "text", "date" (or "date:dmy" and the like, where days and months could be confused) or
@@ -173,10 +179,10 @@ class TablePreprocessor(Component):
 
     _parameters = parameters(
         categories=integer(low=1, high=1024),
-        min_count=integer(low=1),
+        min_count=or_none(integer(low=1)),
         warmup_rows=or_none(integer(low=1)),
         scaling=choice("auto", "standardize", "common", "none"),
-        dtype=choice("float64", "float32"),
+        dtype=choice("float64", "float32", "auto"),
         exclude=_check_excluded,
         kinds=_check_kinds,
         include=_check_excluded,
@@ -192,11 +198,11 @@ class TablePreprocessor(Component):
         self,
         categories: int = 128,
         *,
-        min_count: int = 5,
+        min_count: int | None = None,
         warmup_rows: int | None = 50_000,
         scaling: Literal["auto", "standardize", "common", "none"] = "auto",
         exclude: Sequence[str] = (),
-        dtype: Literal["float64", "float32"] = "float64",
+        dtype: Literal["float64", "float32", "auto"] = "float64",
         kinds: Mapping[str, str] | None = None,
         include: Sequence[str] = (),
         suspects: Literal["drop", "keep"] = "drop",
@@ -248,6 +254,13 @@ class TablePreprocessor(Component):
     def n_features_out_(self) -> int:
         """Number of columns of the matrices."""
         return len(self._frozen().feature_names)
+
+    @property
+    def dtype_(self) -> Literal["float64", "float32"]:
+        """Type of the numbers of the matrices."""
+        if self.dtype != "auto":
+            return self.dtype
+        return "float32" if self.n_features_out_ >= _MANY_COLUMNS else "float64"
 
     @property
     def nulls_(self) -> NullValues:
@@ -519,7 +532,7 @@ class TablePreprocessor(Component):
             include=self.include,
             keep=self.suspects == "keep",
             literal=[] if nulls is None else [n for n in names if not nulls.has_usual(n)],
-            min_count=self.min_count,
+            min_count=self._least(view.n_rows),
             y=None if y is None else np.asarray(y)[: view.n_rows],
         )
 
@@ -574,6 +587,12 @@ class TablePreprocessor(Component):
         self._statistics.merge(theirs.retyped(kinds))
         return self._freeze_if_complete()
 
+    def _least(self, n_rows: int) -> int:
+        """Return how often a category is seen, at least, that has an output of its own."""
+        return (
+            max(1, min(_RARE, n_rows // _RARE_SHARE)) if self.min_count is None else self.min_count
+        )
+
     def _without_values(self) -> set[str]:
         """Return the columns used that had no value yet."""
         return self._seen().without_values(self._read().used)
@@ -625,7 +644,7 @@ class TablePreprocessor(Component):
         self._encoding = TableEncoding(
             statistics,
             categories=self.categories,
-            min_count=self.min_count,
+            min_count=self._least(statistics.n_rows),
             scaling=self.scaling,
             parts=self._read().parts,
             texts=texts,
@@ -678,7 +697,7 @@ class TablePreprocessor(Component):
         view = self.view(table)
         self._check_columns(view, allow_extra=extra == "drop")
         read = self._read().read(view, lenient=lenient)
-        return encoding.transform(read, self.dtype, learned=learned)
+        return encoding.transform(read, self.dtype_, learned=learned)
 
     def new_gaps(self, table: Any) -> dict[str, int]:
         """Count missing values in columns that had none in the warm-up.

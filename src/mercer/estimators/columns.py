@@ -32,9 +32,6 @@ from mercer.validation import nearest
 
 Array = NDArray[np.float64]
 
-# Rarer categories share an input; where there are few rows, fewer make one of their own.
-_RARE = 5
-_RARE_SHARE = 20
 # Inputs that a column of categories may get in a stream.
 _MOST_LEVELS = 128
 _BY_DTYPE = "from_dtype"
@@ -158,7 +155,7 @@ def kinds_of(view: TableView, named: list[str] | None) -> dict[str, str]:
 
 
 def measured(
-    view: TableView, y: Any, named: list[str] | None, dtype: str = "float64"
+    view: TableView, y: Any, named: list[str] | None, dtype: str = "auto"
 ) -> TablePreprocessor:
     """Measure the columns of the rows that a model begins with.
 
@@ -170,8 +167,8 @@ def measured(
         Their targets, as a preprocessor takes them.
     named : list of str or None
         As :func:`named_columns` returns them.
-    dtype : {"float64", "float32"}, default="float64"
-        Of the inputs.
+    dtype : {"float64", "float32", "auto"}, default="auto"
+        Of the inputs, as a preprocessor takes it.
 
     Returns
     -------
@@ -200,7 +197,6 @@ def measured(
         raise ValueError(_NO_VALUE)
     kinds = kinds_of(view, named)
     columns = TablePreprocessor(
-        min_count=max(1, min(_RARE, view.n_rows // _RARE_SHARE)),
         warmup_rows=None,
         scaling="none",
         exclude=tuple(empty),

@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from mercer.answers.explain import Explained
 
 Array = NDArray[np.float64]
-# From this many inputs on the time goes into products of matrices, and float32 halves it.
-_MANY_INPUTS = 64
 
 
 class TableTask(NamedTuple):
@@ -322,6 +320,12 @@ def read_groups(table: Any, name: str) -> Array:
     )[values.codes]
 
 
+def chooses_scales(estimator: Any) -> bool:
+    """Whether an estimator finds scales of inputs and target by itself: it chooses its kernel."""
+    kernel = getattr(estimator, "kernel", None)
+    return isinstance(kernel, str) and kernel == "auto"
+
+
 def check_time(time: str | None, group: str | None, target: str | None, takes: bool) -> None:
     """Raise ``ValueError`` unless a column can say which rows are later than others.
 
@@ -443,11 +447,10 @@ class TableModel(Explaining):
     ``mercer fit`` writes.
 
     All that is measured on data (means, scales, categories) comes from the warm-up and is then
-    frozen, because the dictionary holds rows as they were encoded when learned. A regression
-    learns the standardised target :math:`(y - \bar y) / s`, with the mean and the standard
-    deviation of the warm-up rows, and predictions are mapped back; so ``delta`` of a Huber loss and
-    ``history_`` are in units of s, and the ``noise`` of a Gaussian process in units of s². The
-    Poisson loss learns the target as it is.
+    frozen, because the dictionary holds rows as they were encoded when learned. A regression whose
+    kernel was given learns the standardised target :math:`(y - \bar y) / s`, with the mean and the
+    standard deviation of the warm-up rows, and predictions are mapped back; so ``delta`` of a Huber
+    loss and ``history_`` are in units of s. All others learn the target as it is.
 
     Parameters
     ----------
@@ -826,7 +829,7 @@ class TableModel(Explaining):
         y = np.concatenate(targets)[: self.preprocessor.n_samples_seen_]
         if self.task == "rank":
             self._first_classes = first_classes(self.estimator, y, self.group is not None)
-        if self.predicts_quantities and not self._counts():
+        if self._standardises():
             self.target_mean_ = float(y.mean())
             self.target_scale_ = float(y.std()) or 1.0
 
@@ -891,7 +894,7 @@ class TableModel(Explaining):
         """
         self.preprocessor = columns.rounded().freeze()
         self._finish_measuring()
-        if targets is not None and not self._counts():
+        if targets is not None and self._standardises():
             targets = targets.rounded()
             self.target_mean_ = float(targets.mean[0])
             self.target_scale_ = float(np.sqrt(targets.variance()[0])) or 1.0
@@ -900,13 +903,17 @@ class TableModel(Explaining):
     def _finish_measuring(self) -> None:
         if self.leaks_:
             warn_user(_said_of_leaks(self.leaks_, self.target), LeakWarning)
-        if self.preprocessor.n_features_out_ >= _MANY_INPUTS:
-            self.preprocessor.set_params(dtype="float32")
 
-    def _counts(self) -> bool:
-        """Whether the loss is of counts, which are learned as they are: they have no units."""
-        loss = getattr(self.estimator, "loss", None)
-        return loss is not None and isinstance(as_loss(loss), Poisson)
+    def _standardises(self) -> bool:
+        """Whether the target is learned in units of its standard deviation.
+
+        So it is where a kernel was given, to learn numbers that are near its own. An estimator that
+        chooses its kernel finds the units, too; a Gaussian process has ``normalize_y``, and counts
+        have no units.
+        """
+        if self.task != "regression" or chooses_scales(self.estimator):
+            return False
+        return not isinstance(as_loss(self.estimator.loss), Poisson)
 
     # -- learning -------------------------------------------------------------------------------
 

@@ -295,7 +295,7 @@ class TableInputs:
         if gaps:
             self._columns = StreamColumns(named).grown(view)
         else:
-            dtype = str(rows.dtype) if is_plain else "float64"
+            dtype = "float32" if is_plain and rows.dtype == np.float32 else "auto"
             told = _told(y, quantities=options.get("y_numeric", False))
             some, counted = view, _counted(weights, view.n_rows)
             if isinstance(counted, np.ndarray):

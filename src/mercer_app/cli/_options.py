@@ -261,7 +261,9 @@ class FitOptions:
         bool,
         option(_STRICT, _DATA),
     ] = False
-    scaling: Annotated[Scaling, choice(Scaling, "Of numbers.", _DATA)] = Scaling.auto
+    scaling: Annotated[
+        Scaling, choice(Scaling, "Of numbers; auto: none where the kernel is chosen.", _DATA)
+    ] = Scaling.auto
     categories: Annotated[
         int, option("Most categories of a column with inputs of their own (128).", _DATA)
     ] = 128

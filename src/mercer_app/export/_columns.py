@@ -114,7 +114,7 @@ def table_tree(preprocessor: TablePreprocessor) -> Tree:
             f"The input {names.names[names.at]!r} is made of its column in a way that exported "
             "files do not know. Leave the column out, or load the model with mercer."
         )
-    return {"columns": columns, "width": len(names.names), "type": str(preprocessor.dtype)}
+    return {"columns": columns, "width": len(names.names), "type": str(preprocessor.dtype_)}
 
 
 def gaps_tree(nulls: NullValues, column: str = "") -> Tree:

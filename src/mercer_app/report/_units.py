@@ -42,7 +42,7 @@ class InUnits:
         return np.asarray(X * self.scale + self.center, dtype=np.float64)
 
     def _encoded(self, X: Any) -> NDArray[np.floating]:
-        dtype = self.model.preprocessor.dtype
+        dtype = self.model.preprocessor.dtype_
         return ((np.asarray(X) - self.center) / self.scale).astype(dtype)
 
     def _predict(self, X: Any) -> NDArray[Any]:

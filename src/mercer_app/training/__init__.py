@@ -83,7 +83,8 @@ class FileTraining(TableTraining):
     exclude : sequence of str, default=()
         Columns that are no inputs; target and group are none anyway.
     scaling : {"auto", "standardize", "common", "none"}, default="auto"
-        Of numbers (:class:`mercer.columns.TablePreprocessor`).
+        Of numbers (:class:`mercer.columns.TablePreprocessor`). "auto" leaves them as they are where
+        the estimator chooses its kernel, for it finds scales, too.
     seed : int, default=0
         Of everything random: the same seed and data give the same model file.
     shuffle_buffer : int, default=65_536

@@ -61,6 +61,8 @@ def make_estimator(
     estimator = kind.estimator(
         **{name: value for name, value in run.items() if name in accepted}, **chosen
     )
+    if "normalize_y" in accepted and "normalize_y" not in chosen:
+        estimator.set_params(normalize_y=True)
     # What is wrong shall be known before hours of reading, not after.
     estimator.check()
     if isinstance(chosen_expansion(estimator), Auto):

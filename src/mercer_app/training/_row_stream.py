@@ -208,7 +208,7 @@ class RowStream:
     @property
     def _buffer_rows(self) -> int:
         preprocessor = self.model.preprocessor
-        row_bytes = preprocessor.n_features_out_ * np.dtype(preprocessor.dtype).itemsize
+        row_bytes = preprocessor.n_features_out_ * np.dtype(preprocessor.dtype_).itemsize
         return max(1, min(self.shuffle_buffer, _BUFFER_BYTES // row_bytes))
 
     def _encoded(self, table: Any) -> Block:

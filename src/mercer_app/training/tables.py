@@ -16,7 +16,7 @@ from mercer.columns.null_values import NullValues
 from mercer.columns.odd_cells import Unreadable
 from mercer.columns.views import check_names
 from mercer.estimators import TableModel
-from mercer.estimators.table import TASKS, check_group, check_marks, check_time
+from mercer.estimators.table import TASKS, check_group, check_marks, check_time, chooses_scales
 from mercer.losses import Loss, as_loss
 from mercer.validation import check_choice, check_integer
 from mercer_app.files import read_tables, schema
@@ -43,6 +43,23 @@ _LOOKED_AT = 2**23  # values that tell what columns are
 _FEWEST_ROWS = 1024
 #: Columns that pandas adds to files for the index of a frame.
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__")
+
+
+def columns_for(estimator: Any, given: Mapping[str, Any]) -> TablePreprocessor:
+    """Return what makes inputs of columns: as they are, for an estimator that finds scales.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Who learns them.
+    given : mapping
+        Parameters of the preprocessor; ``scaling="auto"`` is "none" where the estimator chooses its
+        kernel, with scales of the inputs.
+    """
+    columns = TablePreprocessor(**{"dtype": "auto", **given})
+    if columns.scaling == "auto" and chooses_scales(estimator):
+        columns.set_params(scaling="none")
+    return columns
 
 
 class TableTraining:
@@ -184,9 +201,10 @@ class TableTraining:
                 self.task = self.guess_.task
             except ValueError:
                 self.task = "regression"  # reading the targets says what is wrong with them
+        estimator = self._estimator()
         model = TableModel(
-            self._estimator(),
-            TablePreprocessor(**self._columns),
+            estimator,
+            columns_for(estimator, self._columns),
             self.target,
             self.group,
             self.time,

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.columns import TablePreprocessor
 from mercer.columns.views import Levels, check_names, is_table, view_table
 from mercer.estimators import TableModel
 from mercer.estimators.table import read_groups
@@ -17,6 +16,7 @@ from mercer.estimators.transitions import Transitions
 from mercer.estimators.value_function import ValueFunction
 from mercer_app.files import read_tables, schema
 from mercer_app.files.tables import find_files, has_types, in_place
+from mercer_app.training.tables import columns_for
 
 Array = NDArray[np.float64]
 
@@ -124,8 +124,9 @@ class TransitionColumns:
         """
         names = self._state_names(data)
         others = [name for name in _names_of(data) if name not in names]
-        columns = TablePreprocessor(
-            scaling=scaling, categories=categories, exclude=tuple(dict.fromkeys(others))
+        columns = columns_for(
+            estimator,
+            {"scaling": scaling, "categories": categories, "exclude": (*dict.fromkeys(others),)},
         )
         columns.fit(data if is_table(data) else read_tables(data))
         model = TableModel(estimator, columns, self.reward)

@@ -6,6 +6,7 @@ in the changelog. Names of other modules are none.
 
 import importlib
 import inspect
+import pkgutil
 import re
 from pathlib import Path
 
@@ -549,3 +550,40 @@ def test_parameters_and_defaults_are_the_promised_ones(promised):
             importlib.import_module(".".join([package, *names[: number + 1]]))
         found = getattr(found, name)
     assert path + without_annotations(found) == promised
+
+
+def methods_without_a_word(kind):
+    """Name public methods and properties that say nothing, nor what they override."""
+    return [
+        f"{kind.__module__}.{kind.__name__}.{name}"
+        for name, value in vars(kind).items()
+        if not name.startswith("_")
+        and (inspect.isroutine(value) or isinstance(value, property | classmethod | staticmethod))
+        and not any(getattr(vars(one).get(name), "__doc__", None) for one in kind.__mro__)
+    ]
+
+
+def test_every_public_method_has_a_docstring_or_overrides_one_that_has():
+    found = []
+    for package in ("mercer", "mercer_app", "mercer_cluster", "mercer_gpu", "mercer_reproduction"):
+        for module in pkgutil.walk_packages([str(SOURCE / package)], f"{package}."):
+            if "._" in module.name:
+                continue
+            for kind in vars(importlib.import_module(module.name)).values():
+                public = isinstance(kind, type) and not kind.__name__.startswith("_")
+                if public and kind.__module__ == module.name:
+                    found += methods_without_a_word(kind)
+    assert not found
+
+
+def test_a_method_without_a_docstring_is_found():
+    class Base:
+        def told(self):
+            """Say so."""
+
+    class Kind(Base):
+        def told(self): ...
+
+        def silent(self): ...
+
+    assert [name.rpartition(".")[2] for name in methods_without_a_word(Kind)] == ["silent"]

@@ -68,7 +68,6 @@ class _Sized(Buffer):
 
     @property
     def capacity(self) -> int:
-        """See :class:`Buffer`."""
         return int(self.size) * (2 if self.per_class else 1)
 
 
@@ -90,7 +89,6 @@ class FIFO(_Sized):
         super().__init__(size)
 
     def places(self, positive: NDArray[np.bool_], counts: tuple[int, int]) -> Places:
-        """See :class:`Buffer`."""
         return (sum(counts) + np.arange(positive.size)) % int(self.size)
 
 
@@ -114,7 +112,6 @@ class PerClassFIFO(_Sized):
         super().__init__(size)
 
     def places(self, positive: NDArray[np.bool_], counts: tuple[int, int]) -> Places:
-        """See :class:`Buffer`."""
         return _within_class(positive, counts) % int(self.size) + int(self.size) * positive
 
 
@@ -154,7 +151,6 @@ class Reservoir(_Sized):
         super().__init__(size)
 
     def places(self, positive: NDArray[np.bool_], counts: tuple[int, int]) -> Places:
-        """See :class:`Buffer`."""
         size, rows = int(self.size), sum(counts) + np.arange(positive.size)
         number = _within_class(positive, counts) if self.per_class else rows
         drawn = (row_uniforms(sum(counts), positive.size) * (number + 1)).astype(np.int64)
@@ -180,7 +176,6 @@ class Everything(Buffer):
         return None
 
     def places(self, positive: NDArray[np.bool_], counts: tuple[int, int]) -> Places:
-        """See :class:`Buffer`."""
         return np.asarray(sum(counts) + np.arange(positive.size), dtype=np.int64)
 
 

@@ -134,7 +134,7 @@ class Advice(str):
 
     pieces: tuple[str | Setting | InPython, ...]
 
-    def __new__(cls, *pieces: str | Setting | InPython) -> Self:  # noqa: D102
+    def __new__(cls, *pieces: str | Setting | InPython) -> Self:
         self = super().__new__(cls, "".join(map(str, pieces)))
         flat: list[str | Setting | InPython] = []
         for piece in pieces:

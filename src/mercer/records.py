@@ -8,6 +8,7 @@ if a stranger had made it. Dimensions are named: those of one name are equal in 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping
 from math import isqrt
@@ -28,23 +29,14 @@ FLOATS = np.float32, np.float64
 _DIMENSION = re.compile(r"(?:(\d+)\*)?([a-z_]+)(?:\+(\d+))?")
 
 
-class Field:
-    """What a value of a record is; a plain value that passes a check, if it is no other kind.
+class Field(ABC):
+    """What a value of a record is."""
 
-    Parameters
-    ----------
-    check : callable
-        Name and value to the value; raises ``ValueError`` for others. Those of parameters
-        (``mercer.validation``) are such checks.
-    """
-
-    def __init__(self, check: Check) -> None:
-        self._check = check
-
+    @abstractmethod
     def written(self, value: Any) -> Any:
         """Return plain data, copied."""
-        return value.item() if isinstance(value, np.generic) else value
 
+    @abstractmethod
     def read(self, name: str, value: Any, sizes: Sizes) -> Any:
         """Return the value of plain data, copied, or raise ``ValueError``.
 
@@ -57,12 +49,31 @@ class Field:
         sizes : dict of str to int
             Dimensions known so far; those that the field tells are added.
         """
-        return self._check(name, value)
 
     @property
     def dimensions(self) -> Iterator[str]:
         """Names of its dimensions."""
         yield from ()
+
+
+class Plain(Field):
+    """A plain value that passes a check.
+
+    Parameters
+    ----------
+    check : callable
+        Name and value to the value; raises ``ValueError`` for others. Those of parameters
+        (``mercer.validation``) are such checks.
+    """
+
+    def __init__(self, check: Check) -> None:
+        self._check = check
+
+    def written(self, value: Any) -> Any:
+        return value.item() if isinstance(value, np.generic) else value
+
+    def read(self, name: str, value: Any, sizes: Sizes) -> Any:
+        return self._check(name, value)
 
 
 class Numbers(Field):
@@ -103,10 +114,10 @@ class Numbers(Field):
         self.dtypes = tuple(map(np.dtype, several))
         self.low, self.high, self.above = low, high, above
 
-    def written(self, value: Any) -> Any:  # noqa: D102
+    def written(self, value: Any) -> Any:
         return np.array(value, order="C")
 
-    def read(self, name: str, value: Any, sizes: Sizes) -> NDArray[Any]:  # noqa: D102
+    def read(self, name: str, value: Any, sizes: Sizes) -> NDArray[Any]:
         if not isinstance(value, np.ndarray) or value.dtype not in self.dtypes:
             kinds = " or ".join(map(str, self.dtypes))
             raise ValueError(f"`{name}` must be an array of {kinds}, {_said(value)}")
@@ -123,17 +134,17 @@ class Numbers(Field):
         return np.array(value, order="C")
 
     @property
-    def dimensions(self) -> Iterator[str]:  # noqa: D102
+    def dimensions(self) -> Iterator[str]:
         yield from (_parsed(one)[1] for one in self.shape if isinstance(one, str))
 
 
 class Listed(Numbers):
     """A row of numbers, as a list: for states that are JSON."""
 
-    def written(self, value: Any) -> Any:  # noqa: D102
+    def written(self, value: Any) -> Any:
         return value.tolist()
 
-    def read(self, name: str, value: Any, sizes: Sizes) -> NDArray[Any]:  # noqa: D102
+    def read(self, name: str, value: Any, sizes: Sizes) -> NDArray[Any]:
         (dtype,) = self.dtypes
         kinds = {"i": (int,), "b": (bool,), "f": (float, int)}[dtype.kind]
         if not isinstance(value, list) or not all(type(one) in kinds for one in value):
@@ -144,11 +155,11 @@ class Listed(Numbers):
 class Encoded(Numbers):
     """An array of numbers as text, little-endian and in base64: for states that are JSON."""
 
-    def written(self, value: Any) -> Any:  # noqa: D102
+    def written(self, value: Any) -> Any:
         (dtype,) = self.dtypes
         return b64encode(value.astype(dtype.newbyteorder("<")).tobytes()).decode()
 
-    def read(self, name: str, value: Any, sizes: Sizes) -> NDArray[Any]:  # noqa: D102
+    def read(self, name: str, value: Any, sizes: Sizes) -> NDArray[Any]:
         (dtype,) = self.dtypes
         if not isinstance(value, str):
             raise ValueError(f"`{name}` must be text, got {value!r:.60}")
@@ -164,17 +175,17 @@ class Named(Field):
     def __init__(self, field: Field | Check, most: int | None = None) -> None:
         self.field, self.most = _as_field(field), most
 
-    def written(self, value: Any) -> Any:  # noqa: D102
+    def written(self, value: Any) -> Any:
         return {name: self.field.written(one) for name, one in value.items()}
 
-    def read(self, name: str, value: Any, sizes: Sizes) -> dict[str, Any]:  # noqa: D102
+    def read(self, name: str, value: Any, sizes: Sizes) -> dict[str, Any]:
         if not isinstance(value, dict) or (self.most is not None and len(value) > self.most):
             most = "" if self.most is None else f" of at most {self.most:,} entries"
             raise ValueError(f"`{name}` must be a dict{most}, got {value!r:.60}")
         return {key: self.field.read(f"{name}: {key}", one, sizes) for key, one in value.items()}
 
     @property
-    def dimensions(self) -> Iterator[str]:  # noqa: D102
+    def dimensions(self) -> Iterator[str]:
         yield from self.field.dimensions
 
 
@@ -192,10 +203,10 @@ class Triangle(Field):
     def __init__(self, size: str) -> None:
         self.size = size
 
-    def written(self, value: Any) -> Any:  # noqa: D102
+    def written(self, value: Any) -> Any:
         return value[np.tril_indices(len(value))]
 
-    def read(self, name: str, value: Any, sizes: Sizes) -> NDArray[np.float64]:  # noqa: D102
+    def read(self, name: str, value: Any, sizes: Sizes) -> NDArray[np.float64]:
         n = sizes.setdefault(self.size, isqrt(2 * np.size(value)))
         numbers = Numbers(n * (n + 1) // 2).read(name, value, sizes)
         lower = np.zeros((n, n), order="F")
@@ -203,7 +214,7 @@ class Triangle(Field):
         return lower
 
     @property
-    def dimensions(self) -> Iterator[str]:  # noqa: D102
+    def dimensions(self) -> Iterator[str]:
         yield self.size
 
 
@@ -213,14 +224,14 @@ class Maybe(Field):
     def __init__(self, field: Field | Check) -> None:
         self.field = _as_field(field)
 
-    def written(self, value: Any) -> Any:  # noqa: D102
+    def written(self, value: Any) -> Any:
         return None if value is None else self.field.written(value)
 
-    def read(self, name: str, value: Any, sizes: Sizes) -> Any:  # noqa: D102
+    def read(self, name: str, value: Any, sizes: Sizes) -> Any:
         return None if value is None else self.field.read(name, value, sizes)
 
     @property
-    def dimensions(self) -> Iterator[str]:  # noqa: D102
+    def dimensions(self) -> Iterator[str]:
         yield from self.field.dimensions
 
 
@@ -240,10 +251,10 @@ class Several(Field):
     def __init__(self, field: Field | Check, length: int | str = "", kind: Any = tuple) -> None:
         self.field, self.length, self.kind = _as_field(field), length, kind
 
-    def written(self, value: Any) -> Any:  # noqa: D102
+    def written(self, value: Any) -> Any:
         return [self.field.written(one) for one in value]
 
-    def read(self, name: str, value: Any, sizes: Sizes) -> Any:  # noqa: D102
+    def read(self, name: str, value: Any, sizes: Sizes) -> Any:
         if not isinstance(value, list):
             raise ValueError(f"`{name}` must be a list, got {value!r:.60}")
         if self.length:
@@ -254,10 +265,10 @@ class Several(Field):
 class Numbered(Several):
     """A tuple of values that hold arrays, by their numbers: lists in files hold none."""
 
-    def written(self, value: Any) -> Any:  # noqa: D102
+    def written(self, value: Any) -> Any:
         return {str(number): self.field.written(one) for number, one in enumerate(value)}
 
-    def read(self, name: str, value: Any, sizes: Sizes) -> Any:  # noqa: D102
+    def read(self, name: str, value: Any, sizes: Sizes) -> Any:
         if not isinstance(value, dict) or set(value) != set(map(str, range(len(value)))):
             raise ValueError(f"`{name}` must have the keys 0, 1, 2 and so on, got {value!r:.60}")
         return super().read(name, [value[str(number)] for number in range(len(value))], sizes)
@@ -277,10 +288,10 @@ class Config(Field):
     def __init__(self, kind: type[Any], suits: Callable[[Any], bool] = lambda one: True) -> None:
         self.kind, self._suits = kind, suits
 
-    def written(self, value: Any) -> Any:  # noqa: D102
+    def written(self, value: Any) -> Any:
         return to_config(value)
 
-    def read(self, name: str, value: Any, sizes: Sizes) -> Any:  # noqa: D102
+    def read(self, name: str, value: Any, sizes: Sizes) -> Any:
         made = from_config(value)
         if not isinstance(made, self.kind) or not self._suits(made):
             raise ValueError(f"`{name}` must be a {self.kind.__name__}, got {made!r:.60}")
@@ -303,10 +314,10 @@ class Part(Field):
     def __init__(self, kind: type[Recorded], *shared: str, **renamed: str) -> None:
         self.kind, self.shared = kind, dict(zip(shared, shared, strict=True)) | renamed
 
-    def written(self, value: Any) -> Any:  # noqa: D102
+    def written(self, value: Any) -> Any:
         return value.to_state()
 
-    def read(self, name: str, value: Any, sizes: Sizes) -> Any:  # noqa: D102
+    def read(self, name: str, value: Any, sizes: Sizes) -> Any:
         inner = {one: sizes[whole] for one, whole in self.shared.items() if whole in sizes}
         try:
             made = self.kind._of_state(value, inner)
@@ -316,7 +327,7 @@ class Part(Field):
         return made
 
     @property
-    def dimensions(self) -> Iterator[str]:  # noqa: D102
+    def dimensions(self) -> Iterator[str]:
         yield from self.shared.values()
 
 
@@ -325,10 +336,10 @@ class Table(Field):
 
     def __init__(self) -> None: ...
 
-    def written(self, value: Any) -> Any:  # noqa: D102
+    def written(self, value: Any) -> Any:
         return [dict(row) for row in value]
 
-    def read(self, name: str, value: Any, sizes: Sizes) -> list[dict[str, Any]]:  # noqa: D102
+    def read(self, name: str, value: Any, sizes: Sizes) -> list[dict[str, Any]]:
         if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
             raise ValueError(f"`{name}` must be a list of dicts, got {value!r:.60}")
         return [dict(row) for row in value]
@@ -339,10 +350,10 @@ class State(Field):
 
     def __init__(self) -> None: ...
 
-    def written(self, value: Any) -> Any:  # noqa: D102
+    def written(self, value: Any) -> Any:
         return value if isinstance(value, dict) else value.to_state()
 
-    def read(self, name: str, value: Any, sizes: Sizes) -> dict[str, Any]:  # noqa: D102
+    def read(self, name: str, value: Any, sizes: Sizes) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise ValueError(f"`{name}` must be a dict, got {value!r:.60}")
         return value
@@ -522,7 +533,7 @@ def _parsed(one: str) -> tuple[int, str, int]:
 
 
 def _as_field(field: Field | Check) -> Field:
-    return field if isinstance(field, Field) else Field(field)
+    return field if isinstance(field, Field) else Plain(field)
 
 
 def _said(value: Any) -> str:

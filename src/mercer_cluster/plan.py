@@ -266,7 +266,7 @@ class Work:
     def add(
         self, X: Any, y: Any, sample_weight: Any, *, shard: int, first: int, keys: Any = None
     ) -> Sums:
-        """See :meth:`Plan.add`."""
+        """Return the sums of some rows of a shard, as :meth:`Plan.add` does."""
         X, y, sample_weight = Draft(X, y, sample_weight).as_arrays()
         if keys is None:
             keys = row_keys(self.drawn.seed, shard, first, X.shape[0])

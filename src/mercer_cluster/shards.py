@@ -385,7 +385,7 @@ class Reader(Protocol):
         """Columns of the inputs that the estimator takes."""
 
 
-class ArrayReader:
+class ArrayReader(Reader):
     """Shards of numbers.
 
     Parameters
@@ -398,7 +398,6 @@ class ArrayReader:
         self.target = target
 
     def blocks(self, data: Any) -> Iterator[Block]:
-        """See :class:`Reader`."""
         names: list[str] = []
         for item in items_of(data):
             if is_table(item):
@@ -436,15 +435,13 @@ class ArrayReader:
         return feature_names(view_table(table).names, self.target, None, "The table")
 
     def rows(self, block: Block) -> Block:
-        """See :class:`Reader`."""
         return block
 
     def width(self, block: Block) -> int:
-        """See :class:`Reader`."""
         return int(block.X.shape[1])
 
 
-class TableReader:
+class TableReader(Reader):
     """Shards of tables with columns of any kind.
 
     Parameters
@@ -479,5 +476,4 @@ class TableReader:
         return Block(X, y)
 
     def width(self, block: Block) -> int:
-        """See :class:`Reader`."""
         return self.model.preprocessor.n_features_out_

@@ -59,7 +59,7 @@ class Totals:
         self.n_steps, self._gather = n_steps, gather
 
     def total(self, step: int, ask: Ask, of: Any, held: Rows | None = None) -> list[Array]:
-        """See :class:`mercer.learning.StepsElsewhere`."""
+        """Sum over the rows of a step, and its share of the rows held back."""
         found = list(self._gather(step, ask, of))
         if held is not None:
             found.append(ask(held[step :: self.n_steps], of))

@@ -84,25 +84,21 @@ class ModelRun(Run):
         self._stream = training.interleaved() if self._rows_per_step == 2 else training.first
 
     def advance(self, n_steps: int) -> None:
-        """See :class:`Run`."""
         at, size = self.n_steps * self._rows_per_step, n_steps * self._rows_per_step
         X, y = self._stream.take(np.arange(at, at + size))
         self._model.partial_fit(X, y)
         self.n_steps += n_steps
 
     def predict(self, X: Array) -> Array:
-        """See :class:`Run`."""
         values: Array = self._model.predict(X)
         return values
 
     @property
     def model_order(self) -> int:
-        """See :class:`Run`."""
         return self._model.model_order_
 
     @property
     def clipped(self) -> float:
-        """See :class:`Run`."""
         history = self._model.history_
         shares = history.monitors.get("clipped_fraction")
         if shares is None:
@@ -117,23 +113,19 @@ class SolverRun(Run):
         self._solver = solver
 
     def advance(self, n_steps: int) -> None:
-        """See :class:`Run`."""
         for _ in range(n_steps):
             self._solver.step()
         self.n_steps += n_steps
 
     def predict(self, X: Array) -> Array:
-        """See :class:`Run`."""
         return self._solver.decision_function(X)
 
     @property
     def model_order(self) -> int:
-        """See :class:`Run`."""
         solver = self._solver
         return solver.model_order if isinstance(solver, NPBSGD) else solver.weights.size
 
     @property
     def clipped(self) -> float:
-        """See :class:`Run`."""
         monitors = getattr(self._solver, "monitors", {})
         return float(monitors.get("clipped_fraction", math.nan))

@@ -57,13 +57,11 @@ class EstimatorSolver(Solver):
         self._batches = row_batches(len(task.X), task.batch_size, task.seed)
 
     def step(self) -> int:
-        """See :class:`Solver`."""
         rows = next(self._batches)
         self._model.partial_fit(self._task.X[rows], self._task.y[rows], classes=[-1.0, 1.0])
         return rows.size
 
     def decision_function(self, X: Floats) -> Array:
-        """See :class:`Solver`."""
         return self._model.decision_function(X)
 
 

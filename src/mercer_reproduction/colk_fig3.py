@@ -63,18 +63,15 @@ class _KernelRidge(Run):
         """Do nothing: all rows are learned."""
 
     def predict(self, X: Array) -> Array:
-        """See :class:`Run`."""
         values: Array = np.asarray(KERNEL(X, self._X), np.float64) @ self._weights
         return values
 
     @property
     def model_order(self) -> int:
-        """See :class:`Run`."""
         return len(self._X)
 
     @property
     def clipped(self) -> float:
-        """See :class:`Run`."""
         return math.nan
 
 

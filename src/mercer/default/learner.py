@@ -275,11 +275,9 @@ class DefaultLearner(Learner):
         report(order.size - start)
 
     def learn_row(self, x: Array, target: Array, weight: float) -> None:
-        """See :class:`mercer.learning.Learner`."""
         self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
 
     def plan_passes(self, n_passes: int, weights: Array) -> Passes:
-        """See :class:`mercer.learning.Learner`."""
         return Passes(n_passes, n_passes * len(weights))
 
     def end_race(self) -> None:
@@ -505,12 +503,10 @@ class DefaultLearner(Learner):
     # -- solving --------------------------------------------------------------------------------
 
     def current_function(self) -> SumOfComponents:
-        """See :class:`mercer.learning.Learner`."""
         self._solve()
         return self.function
 
     def evaluate_row(self, x: Array) -> Array:
-        """See :class:`mercer.learning.Learner`."""
         with one_blas_thread():
             return np.asarray(self.evaluate(x[np.newaxis])[0])
 
@@ -902,7 +898,6 @@ class DefaultLearner(Learner):
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See :class:`mercer.learning.Learner`."""
         self._restore_with_function(state)
         function, sizes = self.function, {"n_features": self.function.n_features}
         values = _STATE.read(state["default"], sizes)

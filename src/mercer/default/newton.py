@@ -88,7 +88,7 @@ class GradientsOfRows:
         bases: Sequence[Basis],
         coefficients: Sequence[Array],
     ) -> list[Array]:
-        """See :class:`Gradients`."""
+        """Gradients at the rows of a step, which are at hand."""
         return gradients_of(self.loss, *visited, coefficients)
 
 
@@ -134,7 +134,7 @@ class GradientsElsewhere:
     def at(
         self, visited: int, bases: Sequence[Basis], coefficients: Sequence[Array]
     ) -> list[Array]:
-        """See :class:`Gradients`."""
+        """Gradients at the rows of a step, which are asked for where they lie."""
         if self._ask is None:
             self._ask = _ClassSlopes(self.loss, list(bases))
         held = self.held if self._with_held else None

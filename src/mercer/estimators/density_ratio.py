@@ -124,7 +124,6 @@ class TwoSamples(TaskTargets):
     held: tuple[HeldOut, HeldOut]
 
     def objective(self, automatic: AutomaticStep | None) -> KullbackLeibler:
-        """See :class:`Targets`."""
         return KullbackLeibler()
 
     def encode(self, y: Any, groups: Any = None) -> Array:
@@ -133,25 +132,20 @@ class TwoSamples(TaskTargets):
         return labels
 
     def measured(self, kernel: Kernel, sample: Any, X: Any, y: Any) -> tuple[Self, AutomaticStep]:
-        """See :class:`Targets`."""
         # Over rows of both samples the mean of e^f has weight 2, and e^f = 1 at the beginning.
         return self, automatic_step(kernel, sample, 2.0, 1.0)
 
     def named_steps(self, name: str, automatic: AutomaticStep, expansion: Expansion) -> Any:
-        """See :class:`Targets`."""
         return automatic
 
     def unit_of_steps(self, automatic: AutomaticStep) -> float:
-        """See :class:`Targets`."""
         return usual_unit(automatic)
 
     def to_state(self) -> dict[str, Any]:
-        """See :class:`Targets`."""
         return {name: held._asdict() for name, held in zip("pq", self.held, strict=True)}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], n_features: int) -> TwoSamples:
-        """See :class:`Targets`."""
         check_no_loss(state)
         targets = state["targets"]
         held_p, held_q = (HeldOut.from_state(targets[name], n_features) for name in "pq")

@@ -612,7 +612,6 @@ class KernelEstimator(TableInputs, Stored, BaseEstimator):
         self._check(self.plan())
 
     def _check(self, plan: Plan) -> None:
-        """See :meth:`check`."""
         for check in self._checks:
             check(self, plan)
 
@@ -913,5 +912,4 @@ class TaskEstimator(KernelEstimator):
     _checks = (*KernelEstimator._checks, _check_mode)
 
     def _automatic_expansion(self, *, few: bool) -> Expansion:
-        """See :class:`KernelEstimator`."""
         return automatic_expansion()

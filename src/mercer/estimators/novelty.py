@@ -62,7 +62,6 @@ class Sampled(TaskTargets):
 
     @property
     def sample(self) -> KeptRows:
-        """See :class:`Targets`."""
         return self.kept
 
     def answers(self, scores: Array) -> Array:
@@ -75,34 +74,27 @@ class Sampled(TaskTargets):
         return Sampled(self.nu, self.kept.extended(X, weights, _KEPT))
 
     def objective(self, automatic: AutomaticStep | None) -> Novelty:
-        """See :class:`Targets`."""
         return Novelty(self.nu, 1.0 if automatic is None else automatic.top_eigenvalue)
 
     def encode(self, y: Any, groups: Any = None) -> Array:
-        """See :class:`Targets`."""
         return np.zeros((y.shape[0], 1))
 
     def measured(self, kernel: Kernel, sample: Any, X: Any, y: Any) -> tuple[Self, AutomaticStep]:
-        """See :class:`Targets`."""
         return self, automatic_step(kernel, sample, 1.0, 1.0)
 
     def named_steps(self, name: str, automatic: AutomaticStep, expansion: Expansion) -> Any:
-        """See :class:`Targets`."""
         # 1 / (nu (t + 1 / nu)): the rate of DSG, Theorem 4. The first step makes f the mean of
         # the kernels at its rows, which is the right size from the beginning.
         return InverseTime(1.0, offset=1.0 / self.nu)
 
     def unit_of_steps(self, automatic: AutomaticStep) -> float:
-        """See :class:`Targets`."""
         return usual_unit(automatic)
 
     def to_state(self) -> dict[str, Any]:
-        """See :class:`Targets`."""
         return {"nu": self.nu, "offset": self.offset, "kept": self.kept.to_state()}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], n_features: int) -> Sampled:
-        """See :class:`Targets`."""
         check_no_loss(state)
         targets = state["targets"]
         nu = check_real("nu", targets["nu"], low=0.0, high=1.0, open_low=True)

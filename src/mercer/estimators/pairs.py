@@ -100,7 +100,6 @@ class Pairs(TaskTargets):
         return self.pair_kernel.order == 2
 
     def objective(self, automatic: AutomaticStep | None) -> Pairwise:
-        """See :class:`Targets`."""
         objective = Pairwise(
             self.loss,
             buffer=self.buffer,
@@ -115,7 +114,6 @@ class Pairs(TaskTargets):
         return objective
 
     def encode(self, y: Any, groups: Any = None) -> Array:
-        """See :class:`Targets`."""
         labels = self.labels.encode(y)
         return np.column_stack([labels, group_numbers(groups, labels.size)])
 
@@ -136,7 +134,6 @@ class Pairs(TaskTargets):
         return bound or 1.0
 
     def unit_of_steps(self, automatic: AutomaticStep) -> float:
-        """See :class:`Targets`."""
         constant = self.loss.hoelder_constant
         if constant is None:
             constant = 1.0 if self.loss.curvature is None else self.loss.curvature
@@ -146,7 +143,6 @@ class Pairs(TaskTargets):
         return 1.0 / (smoothness * automatic.typical)
 
     def named_steps(self, name: str, automatic: AutomaticStep, expansion: Expansion) -> Any:
-        """See :class:`Targets`."""
         unbounded = self.loss.lipschitz is None
         if name == "theory":
             steps = Relative(PowerDecay(1.0, 5.0 / 6.0 if unbounded else 0.8))
@@ -159,7 +155,6 @@ class Pairs(TaskTargets):
         return CarefulSteps(steps, automatic.typical, self.pair_kernel.order, unbounded)
 
     def to_state(self) -> dict[str, Any]:
-        """See :class:`Targets`."""
         parts = {
             "pair_kernel": self.pair_kernel,
             "pair_label": self.pair_label,
@@ -175,7 +170,6 @@ class Pairs(TaskTargets):
 
     @classmethod
     def from_state(cls, state: dict[str, Any], n_features: int) -> Self:
-        """See :class:`Targets`."""
         loss, targets = loss_from_state(state, "classification"), state["targets"]
         labels, buffer = PairLabels.from_state(targets["labels"]), from_config(targets["buffer"])
         parts = {name: from_config(part) for name, part in targets["parts"].items()}

@@ -470,7 +470,6 @@ class KernelRanker(Explaining, KernelEstimator):
     # -- rows -----------------------------------------------------------------------------------
 
     def _checked(self, given: Given, known: Pairs | None, plan: Plan) -> Data:
-        """See :class:`KernelEstimator`."""
         if given.y is None:
             raise ValueError(
                 "requires y to be passed, but the target y is None: pairs are labelled by their y."

@@ -249,7 +249,6 @@ class KernelRegressor(RegressorMixin, LossEstimator):
     # -- rows -----------------------------------------------------------------------------------
 
     def _checked(self, given: Given, known: Numbers | None, plan: Plan) -> Data:
-        """See :class:`KernelEstimator`."""
         X, y = self._checked_rows(
             given.X,
             given.y,

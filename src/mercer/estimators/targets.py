@@ -197,19 +197,15 @@ class TaskTargets(Targets):
     """Targets of an objective of its own, with nothing that depends on their size."""
 
     def answers(self, scores: Array) -> Array:
-        """See :class:`Targets`."""
         return scores[:, :1]
 
     def flatness(self, automatic: AutomaticStep) -> float:
-        """See :class:`Targets`."""
         return 1.0
 
     def with_partners(self, X: Any, targets: Array, weights: Array) -> tuple[Self, _RowArrays]:
-        """See :class:`Targets`."""
         return self, (X, targets, weights)
 
     def loss_to_state(self) -> dict[str, Any]:
-        """See :class:`Targets`."""
         return {"loss": to_config(self.loss)}
 
 
@@ -279,11 +275,9 @@ class LossTargets(Targets):
         """Inverse of :meth:`numbered`."""
 
     def objective(self, automatic: AutomaticStep | None) -> Objective:
-        """See :class:`Targets`."""
         return make_objective(self.loss, self.risk)
 
     def measured(self, kernel: Kernel, sample: Any, X: Any, y: Any) -> tuple[Self, AutomaticStep]:
-        """See :class:`Targets`."""
         objective = self.objective(None)
         bold = self.loss.task == "classification" and objective.lipschitz is not None
         curvature = 1.0 if objective.curvature is None else objective.curvature
@@ -324,7 +318,6 @@ class LossTargets(Targets):
         return known, (joined, both[:, d:].copy(), np.column_stack([weights, theirs]).ravel())
 
     def loss_to_state(self) -> dict[str, Any]:
-        """See :class:`Targets`."""
         kept = None if self.reservoir is None else self.reservoir.to_state()
         return {
             "loss": to_config(self.loss),
@@ -418,11 +411,9 @@ class Classes(LossTargets):
         return NewOutputs(places, np.asarray(whole, dtype=np.float64), objective)
 
     def encode(self, y: Any, groups: Any = None) -> Array:
-        """See :class:`Targets`."""
         return self.loss.encode(np.searchsorted(self.labels, y), self.labels.size)
 
     def decode(self, targets: Array) -> NDArray[Any]:
-        """See :class:`LossTargets`."""
         labels: NDArray[Any] = self.labels[labels_of_codes(targets)]
         return labels
 
@@ -465,7 +456,6 @@ class Classes(LossTargets):
         return scores if scores.ndim == 2 else np.column_stack([-scores, scores])
 
     def known(self, y: Any) -> NDArray[Any]:
-        """See :class:`LossTargets`."""
         labels = check_labels(column_or_1d(plain_targets(y)))
         unknown = np.setdiff1d(labels, self.labels)
         if unknown.size:
@@ -476,11 +466,9 @@ class Classes(LossTargets):
         return labels
 
     def numbered(self, y: NDArray[Any]) -> NDArray[Any]:
-        """See :class:`LossTargets`."""
         return np.searchsorted(self.labels, y)
 
     def of_numbers(self, numbers: NDArray[Any]) -> NDArray[Any]:
-        """See :class:`LossTargets`."""
         return np.asarray(self.labels[numbers])
 
     def counted(self, y: NDArray[Any]) -> Self:
@@ -533,7 +521,6 @@ class Classes(LossTargets):
         return np.asarray(sample_weight * seen / (n_classes * own))
 
     def named_steps(self, name: str, automatic: AutomaticStep, expansion: Expansion) -> Any:
-        """See :class:`Targets`."""
         if name == "auto":
             return automatic
         return theorem_steps(self.loss).resolved(self.unit_of_steps(automatic))
@@ -550,7 +537,6 @@ class Classes(LossTargets):
         return 1.0
 
     def to_state(self) -> dict[str, Any]:
-        """See :class:`Targets`."""
         return {
             "classes": labels_to_state(self.labels),
             "counts": self.counts,
@@ -559,7 +545,6 @@ class Classes(LossTargets):
 
     @classmethod
     def from_state(cls, state: dict[str, Any], n_features: int) -> Self:
-        """See :class:`Targets`."""
         targets = state["targets"]
         labels = labels_from_state(targets["classes"])
         counts = np.array(targets["counts"], dtype=np.float64)
@@ -908,11 +893,9 @@ class Numbers(LossTargets):
         return self
 
     def encode(self, y: Any, groups: Any = None) -> Array:
-        """See :class:`Targets`."""
         return self.loss.encode(self.centred(y), self.n_targets)
 
     def decode(self, targets: Array) -> Array:
-        """See :class:`LossTargets`."""
         y: Array = targets if self.centre is None else targets + self.centre
         return y[:, 0] if self.flat else y
 
@@ -922,7 +905,6 @@ class Numbers(LossTargets):
         return rows if self.centre is None else rows - self.centre
 
     def known(self, y: Any) -> Array:
-        """See :class:`LossTargets`."""
         y = plain_targets(y, quantities=True)
         found: Array = finite_or_where(
             lambda: check_array(y, dtype=np.float64, ensure_2d=False, input_name="y"), None, y
@@ -931,11 +913,9 @@ class Numbers(LossTargets):
         return found.reshape(len(found), -1)
 
     def numbered(self, y: NDArray[Any]) -> NDArray[Any]:
-        """See :class:`LossTargets`."""
         return y
 
     def of_numbers(self, numbers: NDArray[Any]) -> NDArray[Any]:
-        """See :class:`LossTargets`."""
         return numbers
 
     @property
@@ -967,7 +947,6 @@ class Numbers(LossTargets):
         return values[:, 0] if self.flat and values.shape[1] == 1 else values
 
     def answers(self, scores: Array) -> Array:
-        """See :class:`Targets`."""
         return self.predict(scores).reshape(len(scores), -1)
 
     @property
@@ -978,28 +957,23 @@ class Numbers(LossTargets):
         return np.repeat(self.centre, self.n_scores // self.n_targets)
 
     def named_steps(self, name: str, automatic: AutomaticStep, expansion: Expansion) -> Any:
-        """See :class:`Targets`."""
         return automatic
 
     def unit_of_steps(self, automatic: AutomaticStep) -> float:
-        """See :class:`Targets`."""
         return usual_unit(automatic, self.flatness(automatic))
 
     def flatness(self, automatic: AutomaticStep) -> float:
-        """See :class:`Targets`."""
         in_units = self.risk is None or self.centre is not None
         if not in_units or self.loss.lipschitz is None:
             return 1.0
         return (self.objective(None).curvature or 1.0) / automatic.curvature
 
     def to_state(self) -> dict[str, Any]:
-        """See :class:`Targets`."""
         centre = {} if self.centre is None else {"centre": self.centre}
         return {"n_targets": self.n_targets, "flat": self.flat, **centre}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], n_features: int) -> Self:
-        """See :class:`Targets`."""
         targets = state["targets"]
         n_targets, flat = int(targets["n_targets"]), bool(targets["flat"])
         centre = targets.get("centre")

@@ -68,11 +68,9 @@ class Rewards(TaskTargets):
         return self.problem.n_rows
 
     def objective(self, automatic: AutomaticStep | None) -> Bellman:
-        """See :class:`Targets`."""
         return Bellman(self.problem.discount, self.problem.method, self.problem.auxiliary)
 
     def encode(self, y: Any, groups: Any = None) -> Array:
-        """See :class:`Targets`."""
         targets: Array = y
         return targets
 
@@ -89,15 +87,12 @@ class Rewards(TaskTargets):
         return self, AutomaticStep(problem.curvature, usual.bound, top, typical=usual.typical)
 
     def named_steps(self, name: str, automatic: AutomaticStep, expansion: Expansion) -> Any:
-        """See :class:`Targets`."""
         return automatic
 
     def unit_of_steps(self, automatic: AutomaticStep) -> float:
-        """See :class:`Targets`."""
         return usual_unit(automatic)
 
     def to_state(self) -> dict[str, Any]:
-        """See :class:`Targets`."""
         return {
             "discount": self.problem.discount,
             "method": self.problem.method,
@@ -107,7 +102,6 @@ class Rewards(TaskTargets):
 
     @classmethod
     def from_state(cls, state: dict[str, Any], n_features: int) -> Rewards:
-        """See :class:`Targets`."""
         check_no_loss(state)
         targets = state["targets"]
         problem = Bellman(targets["discount"], targets["method"], targets["auxiliary"])

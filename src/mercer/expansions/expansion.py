@@ -138,7 +138,6 @@ class Full(Expansion):
         return self.max_size is None
 
     def compressor(self, kernel: Kernel) -> Compressor:
-        """See :class:`Expansion`."""
         return Compressor(PLAIN if self.max_size is None else RING, 0.0, 0.0)
 
 
@@ -213,13 +212,11 @@ class KOMP(Expansion):
         return True
 
     def compressor(self, kernel: Kernel) -> Compressor:
-        """See :class:`Expansion`."""
         return Compressor(INVERSE, 0.0, CONDITIONING_LIMIT)
 
     def tolerances(
         self, step_sizes: NDArray[np.float64], first_step: int, typical_norm: float
     ) -> NDArray[np.float64]:
-        """See :class:`Expansion`."""
         if self.parsimony is not None:
             return self.parsimony * step_sizes * np.sqrt(step_sizes)
         if self.tolerance is None:
@@ -273,7 +270,6 @@ class Budget(Expansion):
         return self.strategy == "project"
 
     def compressor(self, kernel: Kernel) -> Compressor:
-        """See :class:`Expansion`."""
         if self.strategy == "project":
             return Compressor(INVERSE, 0.0, CONDITIONING_LIMIT)
         if self.strategy == "remove":
@@ -287,7 +283,6 @@ class Budget(Expansion):
         return Compressor(MERGE, 0.5 / float(kernel.length_scale) ** 2, 0.0)
 
     def limit(self) -> int:
-        """See :class:`Expansion`."""
         return self.size
 
     def tolerances(

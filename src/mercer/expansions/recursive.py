@@ -55,7 +55,6 @@ class Quantized(Expansion):
         self._check()
 
     def compressor(self, kernel: Kernel) -> Compressor:
-        """See :class:`Expansion`."""
         return Compressor(QUANTISE, 0.0, 0.0, float(self.radius) ** 2)
 
 
@@ -235,7 +234,6 @@ class FixedBudget(RecursiveLeastSquares):
         self._check()
 
     def limit(self) -> int:
-        """See :class:`Expansion`."""
         return self.size
 
 
@@ -321,5 +319,4 @@ class Tracking(RecursiveLeastSquares):
         self._check()
 
     def limit(self) -> int:
-        """See :class:`Expansion`."""
         return self.size

@@ -148,15 +148,12 @@ class CoordinateLaw(Law):
         self.quantile = quantile
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """See :class:`Law`."""
         return n_inputs
 
     def from_uniforms(self, U: Floats, n_inputs: int) -> Floats:
-        """See :class:`Law`."""
         return self.quantile(U)
 
     def draw(self, address: Address, dtype: Any) -> Floats:
-        """See :class:`Law`."""
         # The tails live where float32 has no numbers left below 1.
         U = address.uniforms(WEIGHTS, address.n_inputs)
         return self.from_uniforms(U, address.n_inputs).astype(dtype, copy=False)
@@ -185,23 +182,19 @@ class RadialLaw(Law):
         """Factors from uniform numbers, shape (n_frequencies,), float64."""
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """See :class:`Law`."""
         return n_inputs + self.n_uniforms_of_factor
 
     def from_uniforms(self, U: Floats, n_inputs: int) -> Floats:
-        """See :class:`Law`."""
         W: Floats = special.ndtri(U[:n_inputs])
         W *= self.factors_from_uniforms(U[-1])
         return W
 
     def draw(self, address: Address, dtype: Any) -> Floats:
-        """See :class:`Law`."""
         W = address.normals(WEIGHTS, address.n_inputs, dtype)
         W *= self.factors(address).astype(dtype)
         return W
 
     def draw_orthogonal(self, address: Address, dtype: Any) -> Floats:
-        """See :class:`Law`."""
         W = _orthogonalised(address.normals(WEIGHTS, address.n_inputs))
         W *= self.factors(address)
         return W.astype(dtype, copy=False)
@@ -243,24 +236,20 @@ class SumLaw(Law):
         return (self.left.designs & self.right.designs) - {"hadamard"}
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """See :class:`Law`."""
         return self.left.n_uniforms(n_inputs) + self.right.n_uniforms(n_inputs)
 
     def from_uniforms(self, U: Floats, n_inputs: int) -> Floats:
-        """See :class:`Law`."""
         count = self.left.n_uniforms(n_inputs)
         W = self.left.from_uniforms(U[:count], n_inputs)
         return W + self.right.from_uniforms(U[count:], n_inputs)
 
     def draw(self, address: Address, dtype: Any) -> Floats:
-        """See :class:`Law`."""
         left, right = self._addresses(address)
         W = self.left.draw(left, dtype)
         W += self.right.draw(right, dtype)
         return W
 
     def draw_orthogonal(self, address: Address, dtype: Any) -> Floats:
-        """See :class:`Law`."""
         left, right = self._addresses(address)
         W = self.left.draw_orthogonal(left, dtype)
         W += self.right.draw_orthogonal(right, dtype)

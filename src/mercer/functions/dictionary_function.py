@@ -151,7 +151,6 @@ class DictionaryFunction(Function):
         self.coefficients = np.ascontiguousarray(coefficients)
 
     def evaluate(self, X: Any) -> Array:
-        """See :class:`Function`."""
         n = X.shape[0]
         values = np.zeros((n, self.n_outputs))
         if self.basis is None:
@@ -163,7 +162,6 @@ class DictionaryFunction(Function):
         return values
 
     def map_outputs(self, mixing: Array) -> None:
-        """See :class:`Function`."""
         self.coefficients = self.coefficients @ mixing
         self.n_outputs = mixing.shape[1]
 
@@ -177,7 +175,6 @@ class DictionaryFunction(Function):
         return copy.copy(self)
 
     def snapshot(self) -> dict[str, Any]:
-        """See :class:`Function`."""
         arrays = {"points": self.dictionary, "coefficients": self.coefficients.copy()}
         numbers = {"n_outputs": self.n_outputs, "races": self.races}
         state: dict[str, Any] = {"numbers": numbers, "arrays": arrays}
@@ -190,7 +187,6 @@ class DictionaryFunction(Function):
         return state
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See :class:`Function`."""
         points, coefficients = state["arrays"]["points"], state["arrays"]["coefficients"]
         n_outputs = state["numbers"]["n_outputs"]
         fits = (

@@ -182,7 +182,6 @@ class _PreciseBlocks(FeatureBlocks):
         self._drawn = drawn
 
     def numbers(self, number: int) -> Numbers:
-        """See :class:`FeatureBlocks`."""
         drawn = self._drawn.numbers(number)
         return tuple(a.astype(np.float64) if a.dtype.kind == "f" else a for a in drawn)
 

@@ -173,7 +173,6 @@ class FeatureExpansion(Function):
         return self.features.of_first(len(self.blocks), self.prepare(X))
 
     def evaluate(self, X: Any) -> Array:
-        """See :class:`Function`."""
         values = np.zeros((X.shape[0], self.n_outputs))
         features = self.features.precise
 
@@ -450,7 +449,6 @@ class FeatureExpansion(Function):
         self.best = 0
 
     def map_outputs(self, mixing: Array) -> None:
-        """See :class:`Function`."""
         whole = np.kron(np.eye(self.n_candidates), mixing).astype(self.dtype)
         self.blocks = [block @ whole for block in self.blocks]
         if self.last is not None:
@@ -466,7 +464,6 @@ class FeatureExpansion(Function):
         return other
 
     def snapshot(self) -> dict[str, Any]:
-        """See :class:`Function`."""
         shape = len(self.blocks), self.block_size, self.n_candidates * self.n_outputs
         numbers: dict[str, Any] = {
             "scale": self.scale,
@@ -487,7 +484,6 @@ class FeatureExpansion(Function):
         return {"numbers": numbers, "arrays": arrays}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See :class:`Function`."""
         arrays, numbers = state["arrays"], state["numbers"]
         blocks, before, ridges = arrays["blocks"], arrays["before"], tuple(numbers["ridges"])
         n_candidates = max(1, len(ridges))

@@ -262,7 +262,6 @@ class KernelExpansion(Function):
 
     @property
     def promoted(self) -> str:
-        """See :class:`Function`."""
         if self.compressor.kind == TRIANGULAR:
             return "triangular"
         return "float64" if self.was_float32 and self.dtype == np.float64 else ""
@@ -283,7 +282,6 @@ class KernelExpansion(Function):
         return self.scale * self.arrays.weights[: self.size, : self.n_outputs]
 
     def evaluate(self, X: Any) -> Array:
-        """See :class:`Function`."""
         n = X.shape[0]
         values = np.zeros((n, self.n_outputs))
         if self.size == 0:
@@ -640,7 +638,6 @@ class KernelExpansion(Function):
     # -- outputs and state ----------------------------------------------------------------------
 
     def map_outputs(self, mixing: Array) -> None:
-        """See :class:`Function`."""
         old = self.arrays.weights
         blocks = [
             old[:, start : start + self.n_outputs] @ mixing
@@ -683,7 +680,6 @@ class KernelExpansion(Function):
         return {"numbers": numbers, "arrays": arrays}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See :class:`Function`."""
         arrays, numbers = state["arrays"], state["numbers"]
         points, weights = arrays["points"], arrays["weights"]
         n = points.shape[0]

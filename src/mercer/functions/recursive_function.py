@@ -83,7 +83,6 @@ class RecursiveFunction(Function):
         return rows
 
     def evaluate(self, X: Any) -> Array:
-        """See :class:`Function`."""
         n = X.shape[0]
         values = np.zeros((n, self.n_outputs))
         points, weights = self.arrays.points[: self.size], self.arrays.weights[: self.size]
@@ -254,7 +253,6 @@ class RecursiveFunction(Function):
         return {"numbers": numbers, "arrays": arrays}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See :class:`Function`."""
         arrays, numbers = state["arrays"], state["numbers"]
         n_outputs, n_changes, n = numbers["n_outputs"], numbers["n_changes"], len(arrays["points"])
         shapes = {

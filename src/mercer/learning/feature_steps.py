@@ -303,7 +303,6 @@ class FeatureLearner(StepLearner):
     # -- learning -------------------------------------------------------------------------------
 
     def learn(self, X: Any, targets: Array, weights: Array) -> None:
-        """See :class:`Learner`."""
         if X.shape[0] == 0:
             return
         rows = self.function.rows(X)
@@ -313,7 +312,6 @@ class FeatureLearner(StepLearner):
         self.n_samples += X.shape[0]
 
     def learn_row(self, x: Array, target: Array, weight: float) -> None:
-        """See :class:`Learner`."""
         self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
 
     def _learn(self, X: NDArray[np.floating], targets: Array, weights: Array) -> None:
@@ -424,7 +422,6 @@ class FeatureLearner(StepLearner):
         orders: Iterable[NDArray[np.int64]],
         report: Callable[[int], bool],
     ) -> None:
-        """See :class:`Learner`."""
         f = self.function
         dense = f.rows(X)
         self.first.look(self.objective, f.n_outputs, targets, weights)
@@ -479,7 +476,6 @@ class FeatureLearner(StepLearner):
         self.function.best = int(np.argmin(self._candidates.race))
 
     def end_race(self) -> None:
-        """See :class:`Learner`."""
         self._undo_provisional()
         self._keep_best()
 
@@ -563,12 +559,10 @@ class FeatureLearner(StepLearner):
     # -- rows that wait ---------------------------------------------------------------------------
 
     def current_function(self) -> FeatureExpansion:
-        """See :class:`Learner`."""
         self._provisional()
         return self.function
 
     def evaluate_row(self, x: Array) -> Array:
-        """See :class:`Learner`."""
         with one_blas_thread():
             return np.asarray(self.evaluate(x[np.newaxis])[0])
 
@@ -607,7 +601,6 @@ class FeatureLearner(StepLearner):
             self._before_provisional = None
 
     def map_outputs(self, new: NewOutputs) -> None:
-        """See :class:`Learner`."""
         self._undo_provisional()
         if self._waiting is not None:
             self._step_on(self._waiting, provisional=False)
@@ -630,14 +623,12 @@ class FeatureLearner(StepLearner):
         self._put_back(function, states)
 
     def to_state(self, *, whole: bool = False) -> dict[str, Any]:
-        """See :class:`Learner`."""
         self._undo_provisional()
         waiting = None if self._waiting is None else self._waiting.to_state()
         state = self._state_with(self.function.snapshot())
         return {**state, **self._candidates.to_state(), "waiting": waiting}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See :class:`Learner`."""
         self._before_provisional = None
         self._restore_with_function(state)
         f, n = self.function, self.function.n_candidates

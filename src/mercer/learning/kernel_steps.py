@@ -158,7 +158,6 @@ class KernelLearner(StepLearner):
     # -- learning -------------------------------------------------------------------------------
 
     def learn(self, X: Any, targets: Array, weights: Array) -> None:
-        """See :class:`Learner`."""
         self._learn(X, targets, weights, protect=True)
 
     def learn_passes(
@@ -169,7 +168,6 @@ class KernelLearner(StepLearner):
         orders: Iterable[NDArray[np.int64]],
         report: Callable[[int], bool],
     ) -> None:
-        """See :class:`Learner`."""
         # A pass goes on where the last one left off: with a batch at least, so that a last batch
         # that is short never stands alone. The loop scales it as one of many.
         chunk = max(1, _CHUNK // self.batch_size) * self.batch_size
@@ -383,7 +381,6 @@ class KernelLearner(StepLearner):
         return row
 
     def learn_row(self, x: Array, target: Array, weight: float) -> None:
-        """See :class:`Learner`."""
         f, single = self.function, self._single
         # The first rows set the unit of the tolerance, heavy ones lower the step: the long way.
         if single is None or weight > 1.0 or not f.size or not self._goes_on(single):
@@ -490,11 +487,9 @@ class KernelLearner(StepLearner):
     # -- the function and its outputs -----------------------------------------------------------
 
     def current_function(self) -> KernelExpansion:
-        """See :class:`Learner`."""
         return self.function
 
     def evaluate_row(self, x: Array) -> Array:
-        """See :class:`Learner`."""
         f = self.function
         functions = self.compiled(f.dtype)
         if functions is None:
@@ -524,11 +519,9 @@ class KernelLearner(StepLearner):
         return values
 
     def plan_passes(self, n_passes: int, weights: Array) -> Passes:
-        """See :class:`Learner`."""
         return Passes(n_passes, n_passes * len(weights))
 
     def map_outputs(self, new: NewOutputs) -> None:
-        """See :class:`Learner`."""
         self.function.map_outputs(new.mixing)
         self._replace_objective(new.objective)
 
@@ -591,11 +584,9 @@ class KernelLearner(StepLearner):
     # -- state ----------------------------------------------------------------------------------
 
     def to_state(self, *, whole: bool = False) -> dict[str, Any]:
-        """See :class:`Learner`."""
         return self._state_with(self.function.snapshot())
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See :class:`Learner`."""
         self._restore_with_function(state)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -58,7 +58,6 @@ class RecursiveLearner(StepLearner):
     # -- learning -------------------------------------------------------------------------------
 
     def learn(self, X: Any, targets: Array, weights: Array) -> None:
-        """See :class:`Learner`."""
         f = self.function
         if X.shape[0] == 0:
             return
@@ -75,7 +74,6 @@ class RecursiveLearner(StepLearner):
         orders: Iterable[NDArray[np.int64]],
         report: Callable[[int], bool],
     ) -> None:
-        """See :class:`Learner`."""
         for order in orders:
             for start in range(0, order.size, _CHUNK):
                 some = order[start : start + _CHUNK]
@@ -85,7 +83,6 @@ class RecursiveLearner(StepLearner):
                     return
 
     def learn_row(self, x: Array, target: Array, weight: float) -> None:
-        """See :class:`Learner`."""
         rows, targets, weights = x[np.newaxis], target[np.newaxis], np.array([float(weight)])
         if self.function.kernel.bound is None or not np.abs(target).max() < _HUGE:
             self.learn(rows, targets, weights)  # it may overflow, and be undone
@@ -174,11 +171,9 @@ class RecursiveLearner(StepLearner):
     # -- the function and its outputs -----------------------------------------------------------
 
     def current_function(self) -> RecursiveFunction:
-        """See :class:`Learner`."""
         return self.function
 
     def evaluate_row(self, x: Array) -> Array:
-        """See :class:`Learner`."""
         f, compiled = self.function, self._kernel()
         if compiled is None or not f.size:
             with one_blas_thread():
@@ -191,7 +186,6 @@ class RecursiveLearner(StepLearner):
         return Passes(1, len(weights))
 
     def map_outputs(self, new: NewOutputs) -> None:
-        """See :class:`Learner`."""
         n_old, n_new = new.mixing.shape
         self.function.map_outputs(*shift_of_codes(new.places, n_old, n_new))
         self._replace_objective(new.objective)
@@ -205,11 +199,9 @@ class RecursiveLearner(StepLearner):
     # -- state ----------------------------------------------------------------------------------
 
     def to_state(self, *, whole: bool = False) -> dict[str, Any]:
-        """See :class:`Learner`."""
         return self._state_with(self.function.snapshot())
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See :class:`Learner`."""
         self._restore_with_function(state)
 
     def __getstate__(self) -> dict[str, Any]:

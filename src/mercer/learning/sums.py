@@ -206,7 +206,6 @@ class SecondOrderLearner(StepLearner):
     # -- learning -------------------------------------------------------------------------------
 
     def learn(self, X: Any, targets: Array, weights: Array) -> None:
-        """See :class:`Learner`."""
         if X.shape[0] == 0:
             return
         rows = Rows(self._checked(X), targets, weights)
@@ -217,7 +216,6 @@ class SecondOrderLearner(StepLearner):
         self.n_samples += X.shape[0]
 
     def learn_row(self, x: Array, target: Array, weight: float) -> None:
-        """See :class:`Learner`."""
         self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
 
     def _look(self, targets: Array, weights: Array) -> None:
@@ -360,7 +358,6 @@ class SecondOrderLearner(StepLearner):
         orders: Iterable[NDArray[np.int64]],
         report: Callable[[int], bool],
     ) -> None:
-        """See :class:`Learner`."""
         self._look(targets, weights)
         passes, untold = list(orders), 0
         n_rows = sum(map(len, passes))
@@ -415,7 +412,6 @@ class SecondOrderLearner(StepLearner):
         return self.function
 
     def evaluate_row(self, x: Array) -> Array:
-        """See :class:`Learner`."""
         with one_blas_thread():
             return np.asarray(self.evaluate(x[np.newaxis])[0])
 
@@ -526,7 +522,6 @@ class SecondOrderLearner(StepLearner):
         self.objective.set_state(scalars)
 
     def to_state(self, *, whole: bool = False) -> dict[str, Any]:
-        """See :class:`Learner`."""
         engine = self._engine
         return {
             **self._state_with(self.function.snapshot()),
@@ -535,7 +530,6 @@ class SecondOrderLearner(StepLearner):
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See :class:`Learner`."""
         self._restore_with_function(state)
         rows = _ROWS.read(state["rows"], {})
         if rows["_n_solved"] > rows["_n_rows"]:

@@ -269,7 +269,6 @@ class Pointwise(Objective):
         return batch.X
 
     def slopes(self, values: Array, batch: Batch) -> tuple[Array, Array]:
-        """See :class:`Objective`."""
         losses, slopes = loss_and_slopes(self.loss, values, batch.targets)
         scaled: Array = slopes * (batch.weights / batch.weights.size)[:, np.newaxis]
         return scaled, losses
@@ -301,7 +300,6 @@ class KullbackLeibler(Objective):
         return batch.X
 
     def slopes(self, values: Array, batch: Batch) -> tuple[Array, Array]:
-        """See :class:`Objective`."""
         from_p = batch.targets[:, 0] > 0.5
         n, n_p = from_p.size, int(from_p.sum())
         share = batch.weights / np.where(from_p, n_p, n - n_p)

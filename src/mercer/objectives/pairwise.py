@@ -147,7 +147,6 @@ class Pairwise(Objective):
         return places
 
     def anchors(self, batch: Batch) -> Anchors:
-        """See :class:`Objective`."""
         n, occupied = batch.weights.size, self._occupied()
         before = np.concatenate([np.full(n, -1, np.int64), occupied])
         after = before.copy()
@@ -349,12 +348,10 @@ class Pairwise(Objective):
         return _Kept(X, targets, weights)
 
     def state(self) -> dict[str, Any]:
-        """See :class:`Objective`."""
         # Arrays are replaced, never changed.
         return {"intercept": self.intercept, "counts": list(self.counts), **self.kept._asdict()}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """See :class:`Objective`."""
         kept = _Kept(*(state[name] for name in _Kept._fields))
         n, capacity, counts = kept.weights.size, self.buffer.capacity, state["counts"]
         fits = (

@@ -306,14 +306,12 @@ class Compositional(Objective):
     # -- state ----------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """See :class:`Objective`."""
         if self._now is None:
             return {}
         state = self._now._asdict()
         return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in state.items()}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """See :class:`Objective`."""
         self._last = None
         if not state:
             self._now = None

@@ -570,7 +570,6 @@ class Mixture(Risk):
         return next((part.tracker for part in self.risks if part.n_inner), "momentum")
 
     def inner(self, targets: Array, values: Array, losses: Array, slopes: Array) -> Inner:
-        """See :class:`Risk`."""
         parts = [part.inner(targets, values, losses, slopes) for part in self.risks]
         return Inner(
             np.concatenate([part.value for part in parts], axis=1),
@@ -578,7 +577,6 @@ class Mixture(Risk):
         )
 
     def outer(self, losses: Array, inner: Array, scalars: Array, unit: float) -> Outer:
-        """See :class:`Risk`."""
         weights = self._weights()
         parts = [
             part.outer(losses, inner[where], scalars[which], _unit_of(part, unit))
@@ -598,7 +596,6 @@ class Mixture(Risk):
         )
 
     def start(self, losses: Array) -> Array:
-        """See :class:`Risk`."""
         return np.concatenate([part.start(losses) for part in self.risks])
 
     def scalar_steps(self, unit: float) -> Array:

@@ -108,7 +108,6 @@ class DeviationRisk(Risk):
         return (float(low), float(high)) if np.isfinite([low, high]).all() else None
 
     def outer(self, losses: Array, inner: Array, scalars: Array, unit: float) -> Outer:
-        """See :class:`Risk`."""
         # An overflow is for the learner to report, which can name the step and the remedy.
         with np.errstate(over="ignore", invalid="ignore"):
             u = (losses - inner[0]) / unit
@@ -432,7 +431,6 @@ class CentralMoments(DeviationRisk):
         return value, derivative * slope
 
     def slope_bounds(self) -> tuple[float, float] | None:
-        """See :class:`DeviationRisk`."""
         bounds = super().slope_bounds()
         if bounds is None or self.positive:
             return bounds

@@ -44,7 +44,6 @@ class Mean(Risk):
         self._check()
 
     def outer(self, losses: Array, inner: Array, scalars: Array, unit: float) -> Outer:
-        """See :class:`Risk`."""
         n = len(losses)
         return Outer(
             value=losses.copy(),
@@ -72,21 +71,18 @@ class _CertaintyEquivalent(Risk):
     _scale: float = 1.0
 
     @abstractmethod
-    def start(self, losses: Array) -> Array:
-        """See :class:`Risk`."""
+    def start(self, losses: Array) -> Array: ...
 
     @abstractmethod
     def _weighed(self, losses: Array, v: float, unit: float) -> _Weighed:
         """Values, weights and bounds of some rows, each of shape (n,)."""
 
     def outer(self, losses: Array, inner: Array, scalars: Array, unit: float) -> Outer:
-        """See :class:`Risk`."""
         value, weights, clamped = self._weighed(losses, scalars[0], unit)
         by_scalars = (1.0 - weights)[:, None]
         return Outer(value, weights, np.empty((len(losses), 0)), by_scalars, clamped)
 
     def scalar_steps(self, unit: float) -> Array:
-        """See :class:`Risk`."""
         return np.array([self.quantile_step * self._scale * unit])
 
 

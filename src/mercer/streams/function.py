@@ -75,7 +75,6 @@ class StreamFunction(Function):
     dictionary = coefficients = kernel
 
     def evaluate(self, X: Any) -> Array:
-        """See :class:`mercer.functions.Function`."""
         dense = X if isinstance(X, np.ndarray) else X.toarray()
         return self.mixture.evaluate(np.ascontiguousarray(dense, dtype=np.float64))
 
@@ -88,11 +87,9 @@ class StreamFunction(Function):
         raise NotImplementedError("Use `mixture.map_outputs`.")
 
     def snapshot(self) -> dict[str, Any]:
-        """See :class:`mercer.functions.Function`."""
         return {"arrays": {}, "mixture": self.mixture.to_state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See :class:`mercer.functions.Function`."""
         mixture = Mixture.from_state(state["mixture"], self.mixture.settings)
         if mixture.is_class != self.mixture.is_class:
             raise ValueError("The mixture is of another task.")

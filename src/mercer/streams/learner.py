@@ -64,7 +64,6 @@ class StreamLearner(Learner):
     # -- learning -------------------------------------------------------------------------------
 
     def learn(self, X: Any, targets: Array, weights: Array) -> None:
-        """See :class:`mercer.learning.Learner`."""
         check_sizes(X, targets)  # of all rows before the first is learned
         before = self.to_state() if X.shape[0] > 1 else None
         chunk = rows_at_once(X.shape[1], _CHUNK)
@@ -88,7 +87,6 @@ class StreamLearner(Learner):
         orders: Iterable[NDArray[np.int64]],
         report: Callable[[int], bool],
     ) -> None:
-        """See :class:`mercer.learning.Learner`."""
         for order in orders:
             for start in range(0, order.size, _CHUNK):
                 some = order[start : start + _CHUNK]
@@ -97,7 +95,6 @@ class StreamLearner(Learner):
                     return
 
     def learn_row(self, x: Array, target: Array, weight: float) -> None:
-        """See :class:`mercer.learning.Learner`."""
         check_sizes(x, target)
         if weight > 0.0 and x.size > self.function.n_features:  # which are new
             self.function.mixture.add_inputs(x.size - self.function.n_features)
@@ -117,7 +114,6 @@ class StreamLearner(Learner):
             self.history.note_change(mixture.n_rows)  # as the history counts
 
     def plan_passes(self, n_passes: int, weights: Array) -> Passes:
-        """See :class:`mercer.learning.Learner`."""
         return Passes(n_passes, n_passes * len(weights))
 
     def end_race(self) -> None:
@@ -129,27 +125,22 @@ class StreamLearner(Learner):
     # -- the function and its outputs -----------------------------------------------------------
 
     def current_function(self) -> StreamFunction:
-        """See :class:`mercer.learning.Learner`."""
         return self.function
 
     def evaluate_row(self, x: Array) -> Array:
-        """See :class:`mercer.learning.Learner`."""
         return self.function.mixture.values(x)
 
     def map_outputs(self, new: NewOutputs) -> None:
-        """See :class:`mercer.learning.Learner`."""
         self.function.mixture.map_outputs(new.places, new.mixing)
         self._replace_objective(new.objective)
 
     # -- state ----------------------------------------------------------------------------------
 
     def to_state(self, *, whole: bool = False) -> dict[str, Any]:
-        """See :class:`mercer.learning.Learner`."""
         recent = np.array(self.recent_losses, dtype=np.float64)
         return {**self._state_with(self.function.snapshot()), "recent_losses": recent}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See :class:`mercer.learning.Learner`."""
         self._restore_with_function(state)
         recent = state["recent_losses"]
         if recent.ndim != 1 or recent.size > _RECENT or not (recent >= 0.0).all():

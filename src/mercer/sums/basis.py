@@ -192,7 +192,7 @@ class FeatureTable:
         return values
 
     def penalty(self) -> NDArray[np.float64] | None:
-        """See :class:`Basis`."""
+        """Return the penalty of the basis whose features these are."""
         return self._basis.penalty()
 
 

@@ -53,7 +53,7 @@ class LeafBasis:
         return LeafFeatures(self.map.numbers(X), self.size)
 
     def penalty(self) -> None:
-        """See :class:`mercer.sums.Basis`."""
+        """None: the norm is that of the coefficients."""
 
 
 class TreesPart(BasisPart):

@@ -241,10 +241,10 @@ class Blocks(Part):
     def __init__(self, *shared: str) -> None:
         super().__init__(Rows, *shared)
 
-    def written(self, value: Any) -> Any:  # noqa: D102
+    def written(self, value: Any) -> Any:
         return Rows.joined(value).to_state() if value else None
 
-    def read(self, name: str, value: Any, sizes: dict[str, int]) -> list[Rows]:  # noqa: D102
+    def read(self, name: str, value: Any, sizes: dict[str, int]) -> list[Rows]:
         blocks = [] if value is None else [super().read(name, value, sizes)]
         return [block for block in blocks if len(block)]
 

@@ -407,10 +407,10 @@ class Sums(Part):
         super().__init__(Statistics, "n_features", "n_targets")
         self.n_targets = n_targets
 
-    def written(self, value: Any) -> Any:  # noqa: D102
+    def written(self, value: Any) -> Any:
         return value.to_state() if value.n_rows else None
 
-    def read(self, name: str, value: Any, sizes: dict[str, int]) -> Statistics:  # noqa: D102
+    def read(self, name: str, value: Any, sizes: dict[str, int]) -> Statistics:
         n = self.n_targets if isinstance(self.n_targets, int) else sizes[self.n_targets]
         mine = {"n_features": sizes["n_features"], "n_targets": n}
         return Statistics(**mine) if value is None else super().read(name, value, mine)

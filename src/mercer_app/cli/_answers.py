@@ -143,7 +143,6 @@ class JsonAnswers(_ToFile):
         self._key, self._intervals = key, intervals
 
     def write(self, answer: Answer) -> None:
-        """See :class:`Answers`."""
         values: dict[str, Any] = {"row": answer.row}
         if self._key is not None:
             values[self._key] = answer.key
@@ -200,7 +199,6 @@ class ArrowAnswers(_ToFile):
             self._begun = True
 
     def write(self, answer: Answer) -> None:
-        """See :class:`Answers`."""
         self._rows.append(answer)
         if len(self._rows) >= _ROWS_OF_BATCH:
             self.flush()
@@ -208,7 +206,6 @@ class ArrowAnswers(_ToFile):
             self._flush_if_late()
 
     def flush(self) -> None:
-        """See :class:`Answers`."""
         if self._rows:
             import pyarrow as pa
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Collection
 from typing import Any, NoReturn, Self
 
@@ -42,8 +43,13 @@ def scores_for(model: TableModel, outlier: str | None = None, part: int = 0) -> 
         return Novelties(model, outlier)
     if model.task == "rank":
         return Rankings(model, part)
-    kinds = {"classification": Classes, "regression": Quantities, "gp": Densities}
-    return kinds[model.task](model)
+    kinds: dict[str, Any] = {
+        "classification": Classes,
+        "regression": Quantities,
+        "gp": Densities,
+    }
+    found: Scores = kinds[model.task](model)
+    return found
 
 
 class _WithoutModel:
@@ -53,7 +59,7 @@ class _WithoutModel:
         return {k: v for k, v in vars(self).items() if k not in ("model", "estimator")}
 
 
-class Scores(_WithoutModel):
+class Scores(_WithoutModel, ABC):
     """Sums over held-out rows that measures are made of.
 
     Attributes
@@ -67,9 +73,9 @@ class Scores(_WithoutModel):
     n_rows: int
     tail: LossTail | None
 
+    @abstractmethod
     def add(self, X: NDArray[np.floating], y: NDArray[Any], group: Array | None = None) -> None:
         """Take some more rows."""
-        raise NotImplementedError
 
     def merge(self, other: Self) -> None:
         """Take the sums of other rows, which come behind."""
@@ -91,9 +97,9 @@ class Scores(_WithoutModel):
             If it does not know some.
         """
 
+    @abstractmethod
     def measures(self) -> dict[str, float]:
         """Return the measures of all rows."""
-        raise NotImplementedError
 
     def by_class(self) -> dict[str, dict[str, Any]]:
         """Return rows and error of each class; of a classification only."""

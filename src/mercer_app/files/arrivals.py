@@ -162,11 +162,9 @@ class _Once(Source):
         self._n_skipped = self._n_before
 
     def position(self) -> dict[str, Any]:
-        """See :class:`Source`."""
         return {"rows": self._n_before + self._n_read}
 
     def go_to(self, position: dict[str, Any]) -> None:
-        """See :class:`Source`."""
         self._n_before = check_integer("rows", position["rows"], low=0)
         self._n_skipped = self._n_before if self._skip is None else self._skip
 
@@ -208,7 +206,6 @@ class Pipe(_Once):
         self.name = "standard input" if address == "-" else address
 
     def records(self, pause: Pause) -> Generator[Record]:
-        """See :class:`Source`."""
         descriptor = os.dup(0) if self._address == "-" else os.open(self._address, os.O_RDONLY)
         try:
             lines = Lines(self.name, self._dialect)
@@ -275,7 +272,6 @@ class ArrowSocket(_Once):
         self._where = (host, int(port))
 
     def records(self, pause: Pause) -> Generator[Record]:
-        """See :class:`Source`."""
         connection = self._connect(pause)
         if connection is None:
             return
@@ -474,15 +470,12 @@ class GrowingFile(Source):
         self._part = _TextPart(Path(path), Path(path).name, dialect)
 
     def records(self, pause: Pause) -> Generator[Record]:
-        """See :class:`Source`."""
         yield from self._part.records(pause, follow=self._follow)
 
     def position(self) -> dict[str, Any]:
-        """See :class:`Source`."""
         return self._part.position()
 
     def go_to(self, position: dict[str, Any]) -> None:
-        """See :class:`Source`."""
         self._part.go_to(position)
 
 
@@ -500,15 +493,12 @@ class TableFile(Source):
         self._part = _TablePart(Path(path), Path(path).name)
 
     def records(self, pause: Pause) -> Generator[Record]:
-        """See :class:`Source`."""
         yield from self._part.records(pause)
 
     def position(self) -> dict[str, Any]:
-        """See :class:`Source`."""
         return self._part.position()
 
     def go_to(self, position: dict[str, Any]) -> None:
-        """See :class:`Source`."""
         self._part.go_to(position)
 
 
@@ -547,7 +537,6 @@ class ArrivingFiles(Source):
         self._seen: tuple[str, int, int, float] | None = None
 
     def records(self, pause: Pause) -> Generator[Record]:
-        """See :class:`Source`."""
         while True:
             if self._part is None:
                 path = self._next(pause)
@@ -611,14 +600,12 @@ class ArrivingFiles(Source):
         )
 
     def position(self) -> dict[str, Any]:
-        """See :class:`Source`."""
         part = None
         if self._part is not None:
             part = {"file": self._part.path.name, **self._part.position()}
         return {"done": [list(pair) for pair in sorted(self._done.items())], "part": part}
 
     def go_to(self, position: dict[str, Any]) -> None:
-        """See :class:`Source`."""
         self._done = {str(name): int(size) for name, size in position["done"]}
         part = position["part"]
         self._part = None

@@ -217,7 +217,7 @@ class CsvPath(str):
 
     dialect: CsvDialect
 
-    def __new__(cls, path: str | os.PathLike[str], dialect: CsvDialect) -> Self:  # noqa: D102
+    def __new__(cls, path: str | os.PathLike[str], dialect: CsvDialect) -> Self:
         self = super().__new__(cls, os.fspath(path))
         self.dialect = dialect
         return self

@@ -131,7 +131,7 @@ class DaskEngine(Engine):
                     '`if __name__ == "__main__":`. Other causes are above.'
                 ) from error
 
-    def put(self, value: Any) -> Handle:  # noqa: D102
+    def put(self, value: Any) -> Handle:
         packed = Packed.of(value)
         group = f"put-{uuid4().hex}"
         lengths, pieces = [], []
@@ -145,7 +145,7 @@ class DaskEngine(Engine):
         whole = self._submit(f"joined-{group}", "put", 0, _joined, lengths, *pieces)
         return Handle(whole, "put")
 
-    def submit(  # noqa: D102
+    def submit(
         self, work: Callable[..., Any], *arguments: Any, n_parts: int = 1, name: str = ""
     ) -> Any:
         check_parts(n_parts)
@@ -174,13 +174,13 @@ class DaskEngine(Engine):
             pure=False,
         )
 
-    def completed(self, handles: Iterable[Handle]) -> Iterator[Handle]:  # noqa: D102
+    def completed(self, handles: Iterable[Handle]) -> Iterator[Handle]:
         left = {handle.place.key: handle for handle in handles}
         futures = [handle.place for handle in left.values()]
         for future in self._distributed.as_completed(futures, loop=self._client.loop):
             yield left.pop(future.key)
 
-    def get(self, handle: Handle) -> Any:  # noqa: D102
+    def get(self, handle: Handle) -> Any:
         try:
             outcome = handle.place.result()
         except self._distributed.KilledWorker as error:
@@ -196,11 +196,11 @@ class DaskEngine(Engine):
             ) from error
         return unpack(outcome)
 
-    def release(self, handles: Handle | Iterable[Handle]) -> None:  # noqa: D102
+    def release(self, handles: Handle | Iterable[Handle]) -> None:
         for handle in listed(handles):
             handle.forget()  # Dask counts the futures that there are
 
-    def shards(self, data: Any) -> list[Handle] | None:  # noqa: D102
+    def shards(self, data: Any) -> list[Handle] | None:
         module = sys.modules.get("dask.dataframe")  # whoever has a frame has imported it
         if module is None or not isinstance(data, module.DataFrame):
             return None

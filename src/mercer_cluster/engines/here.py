@@ -37,10 +37,10 @@ class HereEngine(Engine):
     name = "here"
     n_workers = 1
 
-    def put(self, value: Any) -> Handle:  # noqa: D102
+    def put(self, value: Any) -> Handle:
         return Handle(Packed.of(value).copied(), "put")
 
-    def submit(  # noqa: D102
+    def submit(
         self, work: Callable[..., Any], *arguments: Any, n_parts: int = 1, name: str = ""
     ) -> Any:
         check_parts(n_parts)
@@ -52,17 +52,17 @@ class HereEngine(Engine):
             return [Handle(_own(one), name) for one in outcome]
         return Handle(_own(outcome), name)
 
-    def completed(self, handles: Iterable[Handle]) -> Iterator[Handle]:  # noqa: D102
+    def completed(self, handles: Iterable[Handle]) -> Iterator[Handle]:
         yield from handles
 
-    def get(self, handle: Handle) -> Any:  # noqa: D102
+    def get(self, handle: Handle) -> Any:
         return unpack(handle.place)
 
-    def release(self, handles: Handle | Iterable[Handle]) -> None:  # noqa: D102
+    def release(self, handles: Handle | Iterable[Handle]) -> None:
         for handle in listed(handles):
             handle.forget()
 
-    def shards(self, data: Any) -> list[Handle] | None:  # noqa: D102
+    def shards(self, data: Any) -> list[Handle] | None:
         return None
 
     def close(self) -> None:

@@ -121,10 +121,10 @@ class RayEngine(Engine):
                 mend=Advice("Leave it out", InPython(", or call `ray.shutdown()` first"), "."),
             )
 
-    def put(self, value: Any) -> Handle:  # noqa: D102
+    def put(self, value: Any) -> Handle:
         return Handle(self._ray.put(Packed.of(value)), "put")
 
-    def submit(  # noqa: D102
+    def submit(
         self, work: Callable[..., Any], *arguments: Any, n_parts: int = 1, name: str = ""
     ) -> Any:
         check_parts(n_parts)
@@ -136,7 +136,7 @@ class RayEngine(Engine):
             return [Handle(reference, name) for reference in references]
         return Handle(references, name)
 
-    def completed(self, handles: Iterable[Handle]) -> Iterator[Handle]:  # noqa: D102
+    def completed(self, handles: Iterable[Handle]) -> Iterator[Handle]:
         left = {handle.place: handle for handle in handles}
         while left:
             # Without fetching: values need not come to this machine.
@@ -144,7 +144,7 @@ class RayEngine(Engine):
             for reference in done:
                 yield left.pop(reference)
 
-    def get(self, handle: Handle) -> Any:  # noqa: D102
+    def get(self, handle: Handle) -> Any:
         try:
             outcome = self._ray.get(handle.place)
         except self._ray.exceptions.RayError as error:
@@ -162,11 +162,11 @@ class RayEngine(Engine):
             task=name,
         )
 
-    def release(self, handles: Handle | Iterable[Handle]) -> None:  # noqa: D102
+    def release(self, handles: Handle | Iterable[Handle]) -> None:
         for handle in listed(handles):
             handle.forget()
 
-    def shards(self, data: Any) -> list[Handle] | None:  # noqa: D102
+    def shards(self, data: Any) -> list[Handle] | None:
         module = sys.modules.get("ray.data")  # whoever has a dataset has imported it
         if module is None or not isinstance(data, module.Dataset):
             return None

@@ -104,6 +104,5 @@ class LinearSolver(Solver):
         """Weights of the features, shape (n_features,)."""
 
     def decision_function(self, X: Floats) -> Array:
-        """See :class:`Solver`."""
         w = self.weights
         return np.concatenate([self.features.make(X[tile]) @ w for tile in tiles(len(X))])

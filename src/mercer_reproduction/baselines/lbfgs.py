@@ -139,11 +139,9 @@ class SmoothedHinge(MulticlassLoss):
         self.width = check_real("width", width, low=0.0, open_low=True)
 
     def value(self, y: Any, f: Any) -> Array:
-        """See :class:`mercer.losses.Loss`."""
         return self.width * Softmax().value(y, self._raised(y, f))
 
     def derivative(self, y: Any, f: Any) -> Array:
-        """See :class:`mercer.losses.Loss`."""
         return Softmax().derivative(y, self._raised(y, f))
 
     def _raised(self, y: Any, f: Any) -> Array:

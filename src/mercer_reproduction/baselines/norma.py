@@ -164,5 +164,4 @@ class NORMA(Solver):
         return averaged
 
     def decision_function(self, X: Floats) -> Array:
-        """See :class:`Solver`."""
         return self.rows.evaluate(X, self.coefficients)

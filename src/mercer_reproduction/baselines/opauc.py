@@ -166,7 +166,6 @@ class _LinearAUC(Solver):
         return rows.stop - rows.start
 
     def decision_function(self, X: Floats) -> Array:
-        """See :class:`Solver`."""
         return np.asarray(X @ self.weights, dtype=np.float64)
 
 

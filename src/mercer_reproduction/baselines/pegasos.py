@@ -58,11 +58,9 @@ class Pegasos(LinearSolver):
 
     @property
     def weights(self) -> Array:
-        """See :class:`LinearSolver`."""
         return self._mean if self._average else self._w
 
     def step(self) -> int:
-        """See :class:`Solver`."""
         rows = next(self._batches)
         self._t += 1
         t, Z, y = self._t, self.features[rows], self._y[rows]

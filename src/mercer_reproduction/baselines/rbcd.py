@@ -69,11 +69,9 @@ class RBCD(LinearSolver):
 
     @property
     def weights(self) -> Array:
-        """See :class:`LinearSolver`."""
         return self._w
 
     def step(self) -> int:
-        """See :class:`Solver`."""
         n = len(self.features)
         if not self._Z:
             self._Z = [np.empty((n, block.size), np.float32) for block in self._blocks]

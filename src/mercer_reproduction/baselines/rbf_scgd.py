@@ -151,6 +151,5 @@ class RBFNetwork(Solver):
         return self._size
 
     def decision_function(self, X: Floats) -> Array:
-        """See :class:`Solver`."""
         scores: Array = self._features(X) @ self.weights
         return scores

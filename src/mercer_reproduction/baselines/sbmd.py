@@ -66,11 +66,9 @@ class SBMD(LinearSolver):
 
     @property
     def weights(self) -> Array:
-        """See :class:`LinearSolver`."""
         return self._mean
 
     def step(self) -> int:
-        """See :class:`Solver`."""
         rows = next(self._batches)
         block = self._blocks[self._rng.integers(len(self._blocks))]
         self._t += 1

@@ -127,7 +127,6 @@ class KernelSDCA(Solver):
         self._t = 0
 
     def step(self) -> int:
-        """See :class:`Solver`."""
         rows = self.rows.next_rows()
         X, y = self.rows.X[rows], self.rows.y[rows]
         f = self.rows.evaluate(X)
@@ -148,7 +147,6 @@ class KernelSDCA(Solver):
         return self._mean if self._average else self.rows.coefficients
 
     def decision_function(self, X: Floats) -> Array:
-        """See :class:`Solver`."""
         return self.rows.evaluate(X, self.coefficients)
 
 
@@ -197,11 +195,9 @@ class SDCA(LinearSolver):
 
     @property
     def weights(self) -> Array:
-        """See :class:`LinearSolver`."""
         return self._mean if self._average else self._w
 
     def step(self) -> int:
-        """See :class:`Solver`."""
         rows = next(self._batches)
         a = self.dual[rows]
         _ascend_on_features(self._hinge, self.features[rows], self._w, self._y[rows], a, self._nu_n)

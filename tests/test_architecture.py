@@ -29,11 +29,12 @@ ANNEX = "mercer_reproduction"  # it imports the others, never the reverse
 # From the top to the bottom; a module may import from its own layer and from those below.
 LAYERS = [
     {"mercer_app.__main__"},
-    {"mercer_app.cli", "mercer_app.serve"},
-    {"mercer_app.report"},
+    {"mercer_app.cli"},
+    {"mercer_app.serve"},
+    {"mercer_app.models", "mercer_app.report"},
     {"mercer_cluster", "mercer_app.export"},
     {"mercer_app.training"},
-    {"mercer_app.files", "mercer_gpu"},
+    {"mercer_app.files", "mercer_app.messages", "mercer_gpu"},
     {"mercer.display"},
     {"mercer.inspection", "mercer.recipes", "mercer.river", "mercer.warm_up"},
     {"mercer.estimators"},
@@ -64,7 +65,7 @@ def modules() -> list[Path]:
 
 def room_of(module: str) -> str:
     parts = module.split(".")
-    return ".".join(parts[: 1 if f"{parts[0]}" in ("mercer_cluster", "mercer_gpu") else 2])
+    return ".".join(parts[: 1 if parts[0] in ("mercer_cluster", "mercer_gpu") else 2])
 
 
 def layer_of(module: str) -> int:

@@ -19,7 +19,7 @@ from mercer.inspection import describe, parts_table, race_summary, race_table
 from mercer.kernels import Gaussian, Laplacian, Mapped
 from mercer.maps import NormalScores
 from mercer_app.cli._console import print_result
-from mercer_app.cli._messages import in_words_of_the_command
+from mercer_app.messages import in_words_of_the_command
 from mercer_app.report import race_section
 from quick import QUICK
 

@@ -23,7 +23,7 @@ from mercer.kernels import PairKernel
 from mercer.losses import SquaredHinge
 from mercer.metrics import auc_standard_error, concordance, ndcg
 from mercer_app.cli._fit import make_expansion
-from mercer_app.cli._messages import in_words_of_the_command
+from mercer_app.messages import in_words_of_the_command
 from mercer_app.training import FileTraining, shuffled_groups
 
 

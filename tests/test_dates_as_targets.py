@@ -17,7 +17,7 @@ from mercer.estimators import TableModel
 from mercer.expansions import KOMP
 from mercer.losses import Quantile
 from mercer_app.export import export_python
-from mercer_app.report._whole import kept_back
+from mercer_app.report.whole import kept_back
 
 pytestmark = pytest.mark.usefixtures("quick_race")
 

@@ -18,9 +18,9 @@ from command_line import run
 from mercer import GaussianProcessRegressor, KernelRegressor, NoveltyDetector, load_model
 from mercer.columns import TablePreprocessor
 from mercer.display import DependenceDisplay, ExplanationDisplay, ImportanceDisplay
-from mercer.display._explaining import cells_of
+from mercer.display.explaining import cells_of
 from mercer.estimators import TableModel
-from mercer_app.report._matters import column_shares, matters_section
+from mercer_app.report.matters import column_shares, matters_section
 
 matplotlib.use("Agg")
 pytestmark = pytest.mark.usefixtures("quick_race")

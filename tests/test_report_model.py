@@ -14,7 +14,7 @@ from mercer import KernelClassifier, KernelRegressor
 from mercer.expansions import KOMP
 from mercer_app.report import Section, class_figures, report_model, write_report
 from mercer_app.report._errors import confused_table, group_table, worst_table
-from mercer_app.report._judged import (
+from mercer_app.report.judged import (
     LEARNED,
     JudgedRows,
     _r2_interval,

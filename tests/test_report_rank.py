@@ -192,8 +192,8 @@ def test_the_page_of_a_ranking_within_groups_says_how_each_does(files, tmp_path)
 def test_scores_are_in_the_units_of_the_columns(files, reported):
     # The pictures are given rows in their own units, and the model encoded ones.
     from mercer import load_model
-    from mercer_app.cli._evaluation import evaluate
     from mercer_app.cli._report import figures_of
+    from mercer_app.models.evaluation import evaluate
 
     model = load_model(reported[0] / "m")
     evaluation = evaluate(model, files / "test.parquet", n_keep=10_000)

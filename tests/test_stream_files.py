@@ -18,7 +18,7 @@ from mercer.inspection import describe, parts_table, race_table, ways_table, wei
 from mercer.streams import Mixture
 from mercer_app.cli._choices import ExpansionName
 from mercer_app.cli._fit import make_expansion
-from mercer_app.cli._rows import table_model_of
+from mercer_app.models.rows import table_model_of
 from mercer_app.report import figures_for, race_section, risk_section, stream_section, write_report
 from mercer_app.training import FileTraining, checkpoint_path
 from mercer_cluster.models import check_learnable

@@ -40,6 +40,7 @@ GROUPS: dict[str, list[str]] = {
         "mercer_app",
         "mercer_app.files",
         "mercer_app.training",
+        "mercer_app.models",
         "mercer_app.cli",
         "mercer_app.report",
         "mercer_app.serve",

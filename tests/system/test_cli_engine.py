@@ -17,8 +17,8 @@ from pyarrow import csv
 from command_line import run
 from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.exceptions import ShardError
-from mercer_app.cli._files import check_new_folder
 from mercer_app.cli._stages import StageView
+from mercer_app.models.files import check_new_folder
 from mercer_cluster import Progress, Settings, ShardTraining, predict
 
 pytestmark = pytest.mark.usefixtures("quick_race")

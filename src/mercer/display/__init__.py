@@ -6,7 +6,6 @@ Each class holds the numbers of one picture and draws them with ``plot``; the cl
 needs matplotlib.
 """
 
-from mercer.display._explaining import DependenceDisplay, ExplanationDisplay, ImportanceDisplay
 from mercer.display._functions import DecisionSurfaceDisplay, RegressionCurveDisplay
 from mercer.display._losses import LossDistributionDisplay, Tail, row_losses, tail_of
 from mercer.display._race import RaceDisplay
@@ -18,6 +17,7 @@ from mercer.display._runs import (
     MonitorDisplay,
 )
 from mercer.display._stream import StreamDisplay
+from mercer.display.explaining import DependenceDisplay, ExplanationDisplay, ImportanceDisplay
 
 __all__ = [
     "DecisionSurfaceDisplay",

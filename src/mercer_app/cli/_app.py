@@ -12,7 +12,6 @@ import typer
 
 from mercer import __version__
 from mercer.threads import jobs
-from mercer_app.cli._messages import guarded
 from mercer_app.cli._options import (
     DemoOptions,
     EvaluateOptions,
@@ -26,6 +25,7 @@ from mercer_app.cli._options import (
     ValueOptions,
 )
 from mercer_app.cli.command import Command
+from mercer_app.messages import guarded
 
 _COMMANDS = {
     "fit": Command(FitOptions, "mercer_app.cli._fit"),

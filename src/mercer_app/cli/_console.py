@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mercer.display.drawing import format_number
-from mercer_app.cli._messages import note
+from mercer_app.messages import note
 from mercer_app.training import TrainingProgress
 
 LINE_SECONDS = 5.0  # between two lines of progress in a log

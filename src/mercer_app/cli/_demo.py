@@ -13,11 +13,11 @@ import typer
 from numpy.typing import NDArray
 
 from mercer.estimators import TableModel
-from mercer_app.cli._files import arrow_columns, table_writer
 from mercer_app.cli._fit import train
-from mercer_app.cli._messages import note
 from mercer_app.cli._options import DemoOptions
 from mercer_app.cli._report import evaluated, figures_of, report
+from mercer_app.messages import note
+from mercer_app.models.files import arrow_columns, table_writer
 from mercer_app.report import race_section
 from mercer_app.training import FileTraining
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 from mercer_app.cli._console import print_result
-from mercer_app.cli._evaluation import check_test_data
-from mercer_app.cli._files import as_learned, check_writable, load_table_model, note_extra
 from mercer_app.cli._inputs import note_dialects, reading
-from mercer_app.cli._messages import file_name, note, shown
 from mercer_app.cli._options import EvaluateOptions
 from mercer_app.cli._report import evaluated, report, title_of
-from mercer_app.cli._rows import NO_TARGET
+from mercer_app.cli._stages import StageView
 from mercer_app.cli._workers import ONE_THREAD, check_alone, logged, workers_of
+from mercer_app.messages import file_name, note, shown
+from mercer_app.models.evaluation import check_test_data
+from mercer_app.models.files import as_learned, check_writable, load_table_model, note_extra
+from mercer_app.models.rows import NO_TARGET
 
 
 @reading
@@ -40,7 +42,7 @@ def run(options: EvaluateOptions) -> None:
     note_dialects(data)
     name = check_test_data(loaded, data, target=target, outlier=outlier)
     note_extra(loaded, data, name)
-    with logged(options.log):
+    with logged(options.log), StageView() if workers is not None else nullcontext() as view:
         evaluation = evaluated(
             loaded,
             data,
@@ -48,6 +50,7 @@ def run(options: EvaluateOptions) -> None:
             target=target,
             outlier=outlier,
             workers=workers,
+            callback=None if view is None else view.update,
             strict=options.strict,
         )
     print_result(evaluation.measures, title=f"{model} on {shown(data)}", as_json=options.as_json)

@@ -12,12 +12,16 @@ import numpy as np
 
 from mercer.columns.views import check_names
 from mercer.display import ExplanationDisplay, ImportanceDisplay
-from mercer.display._explaining import cells_of, titled
 from mercer.display.drawing import report_axes, report_style, require_matplotlib
+from mercer.display.explaining import cells_of, titled
 from mercer.estimators import Explanation, TableModel
 from mercer.model_file import replacing
 from mercer_app.cli._console import print_result
-from mercer_app.cli._files import (
+from mercer_app.cli._inputs import note_dialects, reading
+from mercer_app.cli._options import ExplainOptions
+from mercer_app.files import schema
+from mercer_app.messages import note
+from mercer_app.models.files import (
     TableWriter,
     arrow_columns,
     as_learned,
@@ -28,10 +32,6 @@ from mercer_app.cli._files import (
     piped_tables,
     table_writer,
 )
-from mercer_app.cli._inputs import note_dialects, reading
-from mercer_app.cli._messages import note
-from mercer_app.cli._options import ExplainOptions
-from mercer_app.files import schema
 
 _PICTURES = (".svg", ".png", ".pdf")
 _TABLES = (".parquet", ".pq", ".csv")

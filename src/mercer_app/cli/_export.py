@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mercer_app.cli._files import check_writable, load_model_file
-from mercer_app.cli._messages import note
 from mercer_app.cli._options import ExportOptions
 from mercer_app.export import export_python
+from mercer_app.messages import note
+from mercer_app.models.files import check_writable, load_model_file
 
 
 def run(options: ExportOptions) -> None:

@@ -36,20 +36,20 @@ from mercer.risks import Risk, as_risk
 from mercer.validation import check_integer, check_real
 from mercer_app.cli._choices import ExpansionName, Mode, Normalize, Task
 from mercer_app.cli._console import COMPILING, ProgressView, print_result
-from mercer_app.cli._evaluation import (
+from mercer_app.cli._inputs import note_dialects, reading
+from mercer_app.cli._options import FitOptions
+from mercer_app.cli._report import evaluated, notes_of, report, seen_rows, title_of
+from mercer_app.cli._stages import StageView
+from mercer_app.cli._workers import ONE_THREAD, check_alone, logged, workers_of
+from mercer_app.messages import Stopped, file_name, note, shown
+from mercer_app.models.evaluation import (
     Evaluation,
     check_classes,
     check_marks_of_novelty,
     check_test_data,
     said_of_progress,
 )
-from mercer_app.cli._files import check_writable, load_table_model, note_extra
-from mercer_app.cli._inputs import note_dialects, reading
-from mercer_app.cli._messages import Stopped, file_name, note, shown
-from mercer_app.cli._options import FitOptions
-from mercer_app.cli._report import evaluated, notes_of, report, seen_rows, title_of
-from mercer_app.cli._stages import StageView
-from mercer_app.cli._workers import ONE_THREAD, check_alone, logged, workers_of
+from mercer_app.models.files import check_writable, load_table_model, note_extra
 from mercer_app.training import FileTraining, TrainingProgress, checkpoint_path
 from mercer_app.training.tables import TableTraining
 from mercer_cluster import ShardTraining

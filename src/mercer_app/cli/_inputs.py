@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from mercer.columns.null_values import NullValues
-from mercer_app.cli._messages import named, note
 from mercer_app.files import CsvDialect, CsvPath
 from mercer_app.files.places import ending_of_bytes
 from mercer_app.files.tables import unusual_files
+from mercer_app.messages import named, note
 
 Options = TypeVar("Options")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mercer.inspection import describe, race_summary
 from mercer_app.cli._console import print_result
-from mercer_app.cli._files import load_model_file
 from mercer_app.cli._options import InspectOptions
+from mercer_app.models.files import load_model_file
 
 
 def run(options: InspectOptions) -> None:

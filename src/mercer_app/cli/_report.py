@@ -13,15 +13,15 @@ from mercer.columns.odd_cells import Unreadable
 from mercer.estimators import TableModel
 from mercer.inspection import describe, loss_units
 from mercer.losses import Squared
-from mercer_app.cli._evaluation import Evaluation, evaluate, progress_error
-from mercer_app.cli._files import column_types, columns_of, encoded_tables, values_of
 from mercer_app.files import read_tables
 from mercer_app.files.tables import Labelled, in_place
+from mercer_app.models.evaluation import Evaluation, evaluate, progress_error
+from mercer_app.models.files import column_types, columns_of, encoded_tables, values_of
 from mercer_app.report import figures_for
-from mercer_app.report._judged import LEARNED, JudgedRows, verdict_of_scores
-from mercer_app.report._matters import column_shares
-from mercer_app.report._units import InUnits
-from mercer_app.report._whole import columns_to_show, judged, kept_back, words_of, write_whole
+from mercer_app.report.judged import LEARNED, JudgedRows, verdict_of_scores
+from mercer_app.report.matters import column_shares
+from mercer_app.report.units import InUnits
+from mercer_app.report.whole import columns_to_show, judged, kept_back, words_of, write_whole
 
 ROWS_FOR_PICTURES = 20_000
 _MOST_CARDS = 4  # measures in the summary
@@ -105,7 +105,7 @@ def evaluated(
     Parameters
     ----------
     model, data, **options
-        As for :func:`mercer_app.cli._evaluation.evaluate`.
+        As for :func:`mercer_app.models.evaluation.evaluate`.
     pictured : bool
         Whether a report will show some of the rows.
     """

@@ -6,9 +6,9 @@ import errno
 import signal
 
 from mercer.validation import check_integer
-from mercer_app.cli._messages import note
 from mercer_app.cli._options import ServeOptions
 from mercer_app.cli._predict import load_scoring_model
+from mercer_app.messages import note
 from mercer_app.serve import Answers, ModelServer
 
 

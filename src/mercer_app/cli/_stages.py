@@ -11,7 +11,7 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
 from mercer_app.cli._console import LINE_SECONDS
-from mercer_app.cli._messages import note
+from mercer_app.messages import note
 from mercer_cluster import Progress
 
 # What is done in a stage, and to what.

@@ -17,12 +17,12 @@ from mercer.estimators.table import TASKS
 from mercer.validation import check_integer
 from mercer_app.cli._answers import Answers, is_pipe, open_answers
 from mercer_app.cli._choices import StreamFormat, StreamTask
-from mercer_app.cli._files import check_writable, load_model_file
 from mercer_app.cli._fit import interruptible, make_expansion, make_kernel, make_step_size
 from mercer_app.cli._inputs import dialect_of, make_null_values
-from mercer_app.cli._messages import Stopped, in_words_of_the_command, note
 from mercer_app.cli._options import StreamOptions
 from mercer_app.files.arrivals import Source, open_source
+from mercer_app.messages import Stopped, in_words_of_the_command, note
+from mercer_app.models.files import check_writable, load_model_file
 from mercer_app.training.streaming import BadRowError, RowReader, StreamTraining
 
 _OTHERS = (".parquet", ".pq", ".csv", ".tsv")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from mercer.estimators import ValueFunction
 from mercer.expansions import KOMP
 from mercer_app.cli._console import print_result
-from mercer_app.cli._files import check_writable, load_table_model
 from mercer_app.cli._fit import make_kernel, make_step_size
-from mercer_app.cli._messages import note
 from mercer_app.cli._options import ValueOptions
 from mercer_app.files import schema
+from mercer_app.messages import note
+from mercer_app.models.files import check_writable, load_table_model
 from mercer_app.training import TransitionColumns
 
 

@@ -32,9 +32,9 @@ from mercer.functions import SumOfComponents
 from mercer.losses import Loss, Poisson
 from mercer.sums import GlobalPart
 from mercer_app.export import _answers, _runtime
-from mercer_app.export._columns import gaps_tree, modules_of, probe_table, table_tree
 from mercer_app.export._functions import function_tree, posterior_tree
 from mercer_app.export._kernels import ExportError, Tree, map_tree
+from mercer_app.export.columns import gaps_tree, modules_of, probe_table, table_tree
 
 # What an exported model may differ by before it is refused, usually and at most, in units of its
 # largest value: models in single precision differ by their own rounding errors.

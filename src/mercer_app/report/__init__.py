@@ -15,7 +15,7 @@ from mercer_app.report._sections import (
     risk_section,
     stream_section,
 )
-from mercer_app.report._whole import report_model
+from mercer_app.report.whole import report_model
 
 __all__ = [
     "Section",

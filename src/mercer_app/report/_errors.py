@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.display.drawing import format_number
-from mercer_app.report._judged import JudgedRows, percent, wilson
+from mercer_app.report.judged import JudgedRows, percent, wilson
 
 Array = NDArray[np.float64]
 Table = list[dict[str, Any]]

@@ -16,7 +16,9 @@ import numpy as np
 from mercer import __version__
 from mercer.conformal import check_coverage
 from mercer.estimators import TableModel
-from mercer_app.cli._files import (
+from mercer_app.files.places import MemoryFile, ending_of_bytes
+from mercer_app.files.tables import unusual_files
+from mercer_app.models.files import (
     Oddities,
     TableWriter,
     arrow_columns,
@@ -24,14 +26,12 @@ from mercer_app.cli._files import (
     encoded_tables,
     said_of_extra,
 )
-from mercer_app.cli._predict import (
+from mercer_app.models.predictions import (
     check_columns,
     check_interval,
     predicted_columns,
     predictions,
 )
-from mercer_app.files.places import MemoryFile, ending_of_bytes
-from mercer_app.files.tables import unusual_files
 from mercer_app.serve._columns import Cell, Column, columns_of_model, table_of_rows
 
 MOST_ROWS = 1_000_000  # of a file

@@ -16,7 +16,7 @@ from mercer.columns.forms import DateForm, NumberForm
 from mercer.columns.readings import Reading
 from mercer.columns.views import check_names, level_text
 from mercer.estimators import TableModel
-from mercer_app.export._columns import statistics_of, written_value
+from mercer_app.export.columns import statistics_of, written_value
 
 Cell = str | int | float | bool | None
 

@@ -18,7 +18,7 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
-from mercer_app.cli._messages import in_words_of_the_command
+from mercer_app.messages import in_words_of_the_command
 from mercer_app.serve._answers import Answers, TooLarge
 from mercer_app.serve._page import POLICY, Shown, page
 

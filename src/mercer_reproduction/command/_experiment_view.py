@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
-from mercer_app.cli._messages import note
+from mercer_app.messages import note
 
 _NARROW = 64  # characters; no bars on terminals below
 

@@ -27,8 +27,8 @@ from mercer.display.drawing import (
 )
 from mercer.model_file import replacing
 from mercer.validation import check_integer
-from mercer_app.cli._files import check_writable
-from mercer_app.cli._messages import note
+from mercer_app.messages import note
+from mercer_app.models.files import check_writable
 from mercer_reproduction import (
     Context,
     Drawing,

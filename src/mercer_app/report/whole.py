@@ -29,7 +29,10 @@ from mercer_app.report._figures import (
     interval_figure,
     run_figures,
 )
-from mercer_app.report._judged import (
+from mercer_app.report._page import Section, write_report
+from mercer_app.report._quantities import quantity_figures
+from mercer_app.report._sections import columns_section, race_section, risk_section, stream_section
+from mercer_app.report.judged import (
     HELD_OUT,
     JudgedRows,
     percent,
@@ -37,11 +40,8 @@ from mercer_app.report._judged import (
     verdict_of_scores,
     wilson,
 )
-from mercer_app.report._matters import column_shares, matters_section
-from mercer_app.report._page import Section, write_report
-from mercer_app.report._quantities import quantity_figures
-from mercer_app.report._sections import columns_section, race_section, risk_section, stream_section
-from mercer_app.report._units import InUnits
+from mercer_app.report.matters import column_shares, matters_section
+from mercer_app.report.units import InUnits
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -17,11 +17,12 @@ from mercer.estimators.asking import class_answers_of
 from mercer.estimators.table import check_marks
 from mercer.inspection import history_in_units, loss_units, name_of_loss
 from mercer.losses import Logistic, Softmax, Squared
-from mercer_app.cli._files import Oddities, column_types, encoded_tables, values_of
-from mercer_app.cli._measures import RowSample, novel_rows, refuse_unknown, scores_for
-from mercer_app.cli._workers import Asked, Workers, encoded_shard, of_shards
 from mercer_app.files import read_tables, schema
 from mercer_app.files.tables import Labelled, find_files, has_types, in_place
+from mercer_app.models.files import Oddities, column_types, encoded_tables, values_of
+from mercer_app.models.measures import RowSample, novel_rows, refuse_unknown, scores_for
+from mercer_app.models.shards import Asked, Workers, encoded_shard, of_shards
+from mercer_cluster.progress import Callback
 from mercer_cluster.shards import FileShard
 
 Array = NDArray[np.float64]
@@ -160,6 +161,7 @@ def evaluate(
     n_keep: int = 0,
     keep: Sequence[str] = (),
     workers: Workers | None = None,
+    callback: Callback = None,
     strict: bool = False,
 ) -> Evaluation:
     """Measure a model on rows that it has not learned.
@@ -176,6 +178,8 @@ def evaluate(
         Columns of these rows whose values are kept, too.
     workers : Workers, default=None
         Who reads and predicts the shards of the data; None: this process.
+    callback : callable, default=None
+        Told a :class:`mercer_cluster.Progress` whenever workers have done a shard.
     strict : bool, default=False
         Whether a cell that cannot be what its column is is an error; else it is a gap.
 
@@ -225,7 +229,9 @@ def evaluate(
             found.add(model, *rows)
     else:
         asked = Asked(model, name, (outlier, n_keep, tuple(keep)), strict=strict)
-        answers = of_shards(_of_shard, asked, data, workers, stage="evaluate", more=more)
+        answers = of_shards(
+            _of_shard, asked, data, workers, stage="evaluate", more=more, callback=callback
+        )
         odd = Oddities()
         for _, (part, its_odd) in sorted(answers, key=lambda answer: answer[0]):
             found.merge(part)

@@ -25,8 +25,6 @@ from mercer.columns.readings import held_before
 from mercer.columns.views import listed
 from mercer.estimators import TableModel
 from mercer.model_file import load_model, replacing
-from mercer_app.cli._messages import leave_output, note
-from mercer_app.cli._rows import table_model_of
 from mercer_app.files import read_tables, schema
 from mercer_app.files.places import FilePath, check_place, local_path
 from mercer_app.files.tables import (
@@ -37,6 +35,8 @@ from mercer_app.files.tables import (
     looked_through,
     with_nulls,
 )
+from mercer_app.messages import leave_output, note
+from mercer_app.models.rows import table_model_of
 
 Place = TypeVar("Place", bound=FilePath)
 

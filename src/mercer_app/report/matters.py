@@ -10,8 +10,8 @@ import numpy as np
 from mercer.display import DependenceDisplay, ImportanceDisplay
 from mercer.display.drawing import format_number, report_axes, report_style
 from mercer.inspection import final_model
-from mercer_app.report._judged import JudgedRows, percent
 from mercer_app.report._page import Section
+from mercer_app.report.judged import JudgedRows, percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

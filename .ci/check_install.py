@@ -21,7 +21,10 @@ from mercer_app.report import write_report
 from mercer_gpu import evaluate_model
 
 # Modules that the command imports after a check of its own, and those that are for River's users.
-NEEDS_MORE = ("mercer_app.cli._", "mercer.river", "mercer_app.serve", "mercer_reproduction.command")
+NEEDS_MORE = (
+    *("mercer_app.cli._", "mercer_app.messages", "mercer_app.models", "mercer_app.serve"),
+    *("mercer_reproduction.command", "mercer.river"),
+)
 PACKAGES = mercer, mercer_app, mercer_cluster, mercer_gpu, mercer_reproduction
 OUR_OWN = {"mercer_reproduction/run_times.json"}  # measured by the project itself
 TEMPLATES = {

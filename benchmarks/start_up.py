@@ -58,7 +58,7 @@ def run(program, cache):
 def answer(command, cache):
     """CPU and wall seconds of the whole process of a command."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
-    program = [sys.executable, "-m", "mercer_app.cli", *command.split()[1:]]
+    program = [sys.executable, "-m", "mercer_app", *command.split()[1:]]
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(program, env=environment, capture_output=True, check=False)
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)

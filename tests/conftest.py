@@ -16,8 +16,8 @@ COMPILED = (
     "kernels/*.py",
     "losses*.py",
     "losses/*.py",
-    "_jit.py",
-    "_pointers.py",
+    "jit.py",
+    "pointers.py",
 )
 
 

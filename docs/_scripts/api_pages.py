@@ -40,7 +40,6 @@ GROUPS: dict[str, list[str]] = {
         "mercer_app",
         "mercer_app.files",
         "mercer_app.training",
-        "mercer_app.models",
         "mercer_app.cli",
         "mercer_app.report",
         "mercer_app.serve",
@@ -65,8 +64,9 @@ GROUPS: dict[str, list[str]] = {
 
 # Called by the modules above only; their docstrings are in the source.
 INTERNAL = [
-    f"mercer.{name}"
-    for name in ("answers", "component", "jit", "numerics", "pointers", "threads", "validation")
+    *("mercer.answers", "mercer.component", "mercer.jit", "mercer.numerics", "mercer.pointers"),
+    *("mercer.records", "mercer.threads", "mercer.validation"),
+    *("mercer_app.messages", "mercer_app.models"),
 ]
 
 

@@ -35,7 +35,7 @@ _SHARED = (
     "episode escape exclude expansion follow forgetting group header include kernel key "
     "length_scale loss max_age max_blocks max_memory max_size max_waiting mode noise normalize "
     "nu null_values outlier output pair_kernel pair_label parsimony port regularization "
-    "resumable resume reward ridge risk scaling seed shuffle_buffer skip std step_size strategy "
+    "resumable resume reward ridge risk scaling seed shuffle_buffer skip step_size strategy "
     "strict target task terminal time tolerance widths"
 )
 _OPTIONS = {name: name.replace("_", "-") for name in _SHARED.split()} | _RENAMED

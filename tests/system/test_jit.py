@@ -158,7 +158,7 @@ def test_a_change_of_a_called_function_changes_the_name(tmp_path, monkeypatch):
         root = tmp_path / text.strip().replace(" ", "")
         for folder in _jit._CALLED:
             (root / folder).mkdir(parents=True)
-        for name in ("_jit.py", "_pointers.py", "kernels/caller.py"):
+        for name in ("jit.py", "pointers.py", "kernels/caller.py"):
             (root / name).touch()
         (root / "numerics" / "callee.py").write_text(text)
         monkeypatch.setattr(_jit, "_ROOT", root)

@@ -25,7 +25,7 @@ class ShardTraining(TableTraining):
     r"""Train a :class:`mercer.estimators.TableModel` on files, each read by some worker.
 
     What :class:`mercer_app.training.FileTraining` is for one process: call :meth:`start`, then
-    :meth:`run`. Scales and categories are measured on all rows.
+    :meth:`run`. Categories are measured on all rows, and so are scales where a kernel is given.
 
     Parameters
     ----------

@@ -679,7 +679,9 @@ class ValueOptions:
     exclude: Annotated[
         list[str] | None, option("Column that is no part of the state, as the action.", _STEPS)
     ] = None
-    scaling: Annotated[Scaling, choice(Scaling, "Of numbers.", _STEPS)] = Scaling.auto
+    scaling: Annotated[
+        Scaling, choice(Scaling, "Of numbers; auto: none where the kernel is auto.", _STEPS)
+    ] = Scaling.auto
     categories: Annotated[
         int, option("Most categories of a column with inputs of their own (128).", _STEPS)
     ] = 128

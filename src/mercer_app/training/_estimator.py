@@ -181,9 +181,10 @@ class TrainingProgress(NamedTuple):
     n_total : int or None
         Rows of all passes; None during the first pass over files that do not tell their length.
     loss : float or None
-        Mean loss of the chunk's rows, each before it was learned (regression: of the standardised
-        target). Of a sum of parts: at its last solution, of the rows kept back until then; None
-        before the first one. None for a Gaussian process, which has none.
+        Mean loss of the chunk's rows, each before it was learned (regression by a kernel that was
+        given: of the standardised target). Of a sum of parts: at its last solution, of the rows
+        kept back until then; None before the first one. None for a Gaussian process, which has
+        none.
     model_order : int
         Number of dictionary points, or of random features; 0 as long as there are none.
     rows_per_second : float

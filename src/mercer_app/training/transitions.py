@@ -110,7 +110,7 @@ class TransitionColumns:
         data : path, pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
             The logged steps; a path as :func:`mercer_app.files.read_tables` takes it.
         scaling, categories
-            Of the columns of the state (:class:`mercer.columns.TablePreprocessor`).
+            Of the columns of the state: see :class:`mercer_app.training.FileTraining`.
 
         Returns
         -------

@@ -73,12 +73,12 @@ from mercer.sums import CellsPart, GlobalPart, Rows, TreesPart
 from mercer_app.export import (
     ExportError,
     _answers,
-    _columns,
     _functions,
     _models,
     _runtime,
     export_python,
 )
+from mercer_app.export import columns as column_trees
 from mercer_app.export._kernels import kernel_tree
 from mercer_app.training import TransitionColumns
 
@@ -450,7 +450,7 @@ def test_inputs_of_tables_are_equal() -> None:
     table = frame()
     y = table.pop("price").to_numpy()
     preprocessor = TablePreprocessor(exclude=("kind",), kinds={"zip": "category"}).fit(table, y)
-    tree = _columns.table_tree(preprocessor)
+    tree = column_trees.table_tree(preprocessor)
     made = preprocessor.feature_names_out()
     assert {"shop:mean", "zip=8001", "paid", "share", "born:hour", "sold", "opens"} < {*made}
     assert {"when:weekday", "built:day_of_year", "sold:day"} < {*made}
@@ -473,7 +473,7 @@ def test_means_of_several_classes_and_calendars_of_told_dates() -> None:
     kinds = {"seconds": "date", "rooms": "category", "when": "category"}
     preprocessor = TablePreprocessor(kinds=kinds, min_count=1).fit(table, y)
     assert {"shop:mean=low", "seconds:hour", "rooms=3"} < {*preprocessor.feature_names_out()}
-    found = _answers.encoded(_columns.table_tree(preprocessor), table)
+    found = _answers.encoded(column_trees.table_tree(preprocessor), table)
     assert_allclose(found, preprocessor.transform(table), rtol=1e-12, atol=1e-12)
 
 
@@ -481,7 +481,7 @@ def test_times_of_the_day_may_be_text_where_they_were_not() -> None:
     times = [time(i % 24, i % 60, i % 7) for i in range(100)]
     table = pa.table({"at": times})  # in seconds, as CSV files are read
     preprocessor = TablePreprocessor().fit(table)
-    tree, expected = _columns.table_tree(preprocessor), preprocessor.transform(table)
+    tree, expected = column_trees.table_tree(preprocessor), preprocessor.transform(table)
     for given in (times, [str(moment) for moment in times]):
         assert_array_equal(_answers.encoded(tree, {"at": given}), expected)
 
@@ -490,7 +490,7 @@ def test_times_of_the_day_may_be_text_where_they_were_not() -> None:
 def test_probes_have_dates_in_every_order(order: str) -> None:
     reading = Reading("when", "date", DateForm(order))
     moment = 1_709_251_200.0  # midnight of 1 March 2024
-    written = _columns.written_value(reading, moment)
+    written = column_trees.written_value(reading, moment)
     begins = {"time": 0.0, "week y": moment - 4 * 86_400.0}  # Monday of its week
     begins |= dict.fromkeys(("y quarter", "quarter y"), moment - 60 * 86_400.0)
     expected = begins.get(order, moment)
@@ -503,9 +503,9 @@ def test_text_is_refused() -> None:
     table = pd.DataFrame({"age": rng.normal(size=200)})
     table["said"] = [" ".join(rng.choice(words, 6)) for _ in range(200)]
     with pytest.raises(ExportError, match="'said' is read as text, word by word"):
-        _columns.table_tree(TablePreprocessor().fit(table))
+        column_trees.table_tree(TablePreprocessor().fit(table))
     told = TablePreprocessor(1024, kinds={"said": "category"}, min_count=1).fit(table)
-    assert len(_columns.table_tree(told)["columns"]) == 2
+    assert len(column_trees.table_tree(told)["columns"]) == 2
 
 
 def test_means_by_whole_rows_are_refused() -> None:
@@ -514,9 +514,9 @@ def test_means_by_whole_rows_are_refused() -> None:
     table = pd.DataFrame({"name": [f"name {n}" for n in name], "year": year})
     y = rng.normal(size=(50, 5))[name, year] + 0.1 * rng.normal(size=2000)
     with pytest.raises(ExportError, match="in 'name' go by what is in the whole row"):
-        _columns.table_tree(TablePreprocessor().fit(table, y))
+        column_trees.table_tree(TablePreprocessor().fit(table, y))
     alone = TablePreprocessor().fit(table.assign(year=rng.normal(size=2000)), y)
-    assert len(_columns.table_tree(alone)["columns"]) == 2
+    assert len(column_trees.table_tree(alone)["columns"]) == 2
 
 
 def test_files_have_what_reads_text_only_if_there_is_some(tmp_path: Path) -> None:

@@ -235,7 +235,7 @@ class Blocks(Part):
     Parameters
     ----------
     *shared : str
-        Dimensions of the rows, as of :class:`mercer.records.Part`.
+        Dimensions of the rows, as of ``mercer.records.Part``.
     """
 
     def __init__(self, *shared: str) -> None:

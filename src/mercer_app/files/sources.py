@@ -134,7 +134,8 @@ def stream(
     Notes
     -----
     Memory holds a batch, the shuffling buffer and one piece of a file of about 8 MiB.
-    Missing numbers become NaN; :class:`TablePreprocessor` deals with them and with text.
+    Missing numbers become NaN; :class:`mercer.columns.TablePreprocessor` deals with them and with
+    text.
 
     Examples
     --------

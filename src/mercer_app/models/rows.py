@@ -88,5 +88,5 @@ class _Columns(TablePreprocessor):
     """Numbers as they are; a gap says nothing of a row, of whatever column."""
 
     def new_gaps(self, table: Any) -> dict[str, int]:
-        """See :class:`TablePreprocessor`: such models know gaps."""
+        """See :class:`mercer.columns.TablePreprocessor`: such models know gaps."""
         return {}

@@ -620,7 +620,7 @@ def test_a_slip_in_a_numeric_column_is_named_with_its_line(mercer, tmp_path):
 
 
 def test_the_loss_of_a_regression_is_called_standardised(files, mercer, tmp_path):
-    words = ("--target", "y", "--out", tmp_path / "m", "--expansion", "komp", "--max-size", "20")
+    words = ("--target", "y", "--out", tmp_path / "m", "--kernel", "gaussian", "--max-size", "20")
     _, _, err = mercer("fit", files / "quantities.parquet", *words)
     assert "  loss (standardised) " in err
 

@@ -197,9 +197,8 @@ def test_a_stream_finds_out_by_itself_and_a_fit_only_once(tmp_path):
 def test_blocks_of_no_rows_are_refused_in_a_state():
     model = KernelRegressor(expansion=Auto(block_length=15), random_state=0).fit(*series(300))
     whole = model.learner_.to_state(whole=True)
-    numbers = whole["function"]["numbers"]
-    assert numbers["block"] == 15
-    numbers["block"] = 0
+    assert whole["function"]["block"] == 15
+    whole["function"]["block"] = 0
     with pytest.raises(ValueError, match="block"):
         model.learner_.restore(whole)
 

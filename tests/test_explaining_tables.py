@@ -131,7 +131,9 @@ def test_grids_of_single_precision_are_what_was_read():
     rng = np.random.default_rng(0)
     columns = {f"c{i}": rng.integers(0, 9, 300).astype(float) for i in range(70)}
     rows = pa.table({**columns, "z": columns["c0"] + columns["c1"]})
-    model = TableModel(KernelRegressor(random_state=0), TablePreprocessor(exclude=("z",)), "z")
+    model = TableModel(
+        KernelRegressor(random_state=0), TablePreprocessor(exclude=("z",), dtype="auto"), "z"
+    )
     model.partial_fit(rows)
     assert model.inputs(rows, extra="drop").dtype == np.float32
     assert_array_equal(model.partial_dependence("c0").grid, np.arange(9.0))

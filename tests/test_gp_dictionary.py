@@ -313,8 +313,9 @@ def test_rows_are_dropped_once_the_points_are_chosen():
     for part in np.split(np.arange(120), 12):
         model.partial_fit(X[part], Y[part])
         kept.append(numbers_stored(model.to_state()["posterior"]))
-    # Two inputs, a target and a weight each; then 9 points, 45 + 2 * 9 sums and a few numbers.
-    assert kept[:2] == [40, 80]
+    # Two inputs, a target and a weight each, and one number more; then 9 points, 45 + 2 * 9 sums
+    # and a few numbers.
+    assert kept[:2] == [41, 81]
     assert len(set(kept[2:])) == 1
     assert kept[-1] < 18 + 45 + 18 + 10
 

@@ -545,7 +545,9 @@ class KernelEstimator(TableInputs, Stored, BaseEstimator):
 
     def _chosen_ridge(self) -> float | None:
         """Ridge of learning by sums; None for one that is chosen on rows held out."""
-        return None if isinstance(self.regularization, str) else float(self.regularization)
+        if isinstance(self.regularization, str):
+            return None
+        return check_real("regularization", self.regularization, low=0.0)
 
     def _batch_size(self, expansion: Expansion) -> int:
         """Return the number of samples of a step."""

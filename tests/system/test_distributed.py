@@ -631,6 +631,14 @@ def test_tables_of_mixed_columns():
     model = here(table_model(), tables)
     assert isinstance(model, TableModel)
     assert np.mean((model.predict(table_of(slice(0, 300))) - WAVE[:300]) ** 2) < 0.05
+    assert (model.target_mean_, model.target_scale_) == (0.0, 1.0)  # the estimator finds scales
+    assert model.preprocessor.n_samples_seen_ == N
+
+
+def test_the_target_of_a_kernel_that_was_given_is_standardised_by_all_rows():
+    tables = [table_of(part) for part in PARTS]
+    model = here(table_model(KernelRegressor(kernel="gaussian", random_state=0)), tables)
+    assert np.mean((model.predict(table_of(slice(0, 300))) - WAVE[:300]) ** 2) < 0.1
     assert model.target_mean_ == pytest.approx(WAVE.mean(), rel=1e-6)
     assert model.target_scale_ == pytest.approx(WAVE.std(), rel=1e-6)
     assert model.preprocessor.n_samples_seen_ == N

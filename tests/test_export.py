@@ -8,6 +8,7 @@ import json
 import runpy
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import time
 from pathlib import Path
 
@@ -325,8 +326,8 @@ def test_what_a_loss_adds_is_exact(default_models, default_data) -> None:
     correction = model.correction_
     kernel = Mapped(Gaussian(1.0), Affine(np.zeros(4), np.ones(4)))
     values = np.linspace(-5.0, 5.0, 300)[:, np.newaxis]
-    behind = correction.features._replace(kernel=kernel)
-    for features in (correction.features, behind, correction.features._replace(kernel=None)):
+    behind = replace(correction.features, kernel=kernel)
+    for features in (correction.features, behind, replace(correction.features, kernel=None)):
         correction = copy.copy(correction)
         correction.features = features
         found = _runtime._corrected(_functions._correction(correction), rows, values)

@@ -38,13 +38,9 @@ def evidence_of(model: Any) -> Evidence:
             return []
         return [(rows, function.evaluate) for rows, function in learner.fits_without()]
 
-    def scores(X: Any) -> Array:
-        values: Array = model._evaluate(X)[:, : known.n_scores]
-        return values
-
     def held_out() -> HeldOutRows | None:
         if given is not None:
-            return given._replace(scores=scores(given.X))
+            return given._replace(scores=model._scores_at(given.X))
         held: HeldOutRows | None = model.held_out_
         return held
 
@@ -58,7 +54,7 @@ def evidence_of(model: Any) -> Evidence:
     return Evidence(
         targets=known,
         inputs=model._rows_to_predict,
-        scores=scores,
+        scores=model._scores_at,
         held_out=held_out,
         fits=fits,
         losses=losses,

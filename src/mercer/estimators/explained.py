@@ -63,10 +63,6 @@ def of_function(model: Any) -> Explained:
     """Return what explanations need of an estimator that has learned a function."""
     learner, known = model._fitted(), model.targets_
 
-    def scores(X: Rows) -> Array:
-        values: Array = model._evaluate(X)[:, : known.n_scores]
-        return values
-
     def background(most: int = 256) -> Rows | None:
         if isinstance(learner, DefaultLearner):  # which keeps rows back
             learner.current_function()
@@ -82,9 +78,9 @@ def of_function(model: Any) -> Explained:
     return of_estimator(
         model,
         known.outputs,
-        lambda X: known.answers(scores(X)),
+        lambda X: known.answers(model._scores_at(X)),
         background,
-        None if contrasts is None else lambda X: contrasts(scores(X)),
+        None if contrasts is None else lambda X: contrasts(model._scores_at(X)),
     )
 
 

@@ -578,8 +578,8 @@ class KernelEstimator(TableInputs, Stored, BaseEstimator):
 
     def _plan_with(self, expansion: Expansion) -> Plan:
         """Return the plan that has an expansion."""
-        size = self._batch_size(expansion)
-        return Plan.of(expansion, size, kernel=self.kernel, has_race=self._has_race)
+        size, chooses = self._batch_size(expansion), self._chooses("kernel")
+        return Plan.of(expansion, size, chooses_kernel=chooses, has_race=self._has_race)
 
     def _chooses(self, name: str) -> bool:
         """Whether a parameter is left to the model."""
@@ -822,8 +822,11 @@ class KernelEstimator(TableInputs, Stored, BaseEstimator):
         check_is_fitted(self, "learner_")
         X = self._rows_to_predict(X)
         with jobs(self.n_jobs):
-            # Without copies of the outputs, which only objectives need.
-            return self._evaluate(X)[:, : self.targets_.n_scores]
+            return self._scores_at(X)
+
+    def _scores_at(self, X: Any) -> Array:
+        """Scores at checked inputs, without copies of the outputs, which only objectives need."""
+        return self._evaluate(X)[:, : self.targets_.n_scores]
 
     def _rows_to_predict(self, X: Any) -> Any:
         """Check rows as those that were learned."""

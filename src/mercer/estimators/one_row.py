@@ -220,8 +220,8 @@ def score_one(model: Any, x: Any) -> Array:
     row = vector(model, x, _DOUBLE)
     if model.learner_.function.dtype != _DOUBLE:  # in which models predict, whatever they learn
         with one_blas_thread():
-            values: Array = model._evaluate(row[np.newaxis])[0]
-            return values[: model.targets_.n_scores]
+            values: Array = model._scores_at(row[np.newaxis])[0]
+            return values
     if model._map is not None:
         row = model._image(row[np.newaxis])[0]
     values = model.learner_.evaluate_row(row)

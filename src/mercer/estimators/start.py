@@ -60,7 +60,7 @@ class Plan(NamedTuple):
 
     Examples
     --------
-    >>> plan = Plan.of(Auto(), 32, kernel="auto", has_race=True)
+    >>> plan = Plan.of(Auto(), 32, chooses_kernel=True, has_race=True)
     >>> plan.default, plan.races, plan.maps
     ('tables', True, False)
     """
@@ -72,7 +72,9 @@ class Plan(NamedTuple):
     maps: bool
 
     @classmethod
-    def of(cls, expansion: Expansion, batch_size: int, *, kernel: Any, has_race: bool) -> Self:
+    def of(
+        cls, expansion: Expansion, batch_size: int, *, chooses_kernel: bool, has_race: bool
+    ) -> Self:
         """Say what follows from an expansion.
 
         Parameters
@@ -81,17 +83,21 @@ class Plan(NamedTuple):
             How the function will stay small.
         batch_size : int
             Samples of a step.
-        kernel : object
-            The parameter.
+        chooses_kernel : bool
+            Whether the kernel is left to the model.
         has_race : bool
             Whether there are targets that kernels can race for.
         """
         default = "stream" if isinstance(expansion, Stream) else None
         if isinstance(expansion, Auto):
             default = "tables"
-        chooses = isinstance(kernel, str) and kernel == "auto"
-        races = chooses and has_race and isinstance(expansion, Auto | Dictionary | Stream)
-        return cls(expansion, batch_size, default, races, chooses and not races)
+        races = chooses_kernel and has_race and isinstance(expansion, Auto | Dictionary | Stream)
+        return cls(expansion, batch_size, default, races, chooses_kernel and not races)
+
+    @property
+    def scales(self) -> bool:
+        """Whether scales of inputs and targets are found: with the kernel, which is chosen."""
+        return self.races or self.maps
 
 
 def are_few(X: Any) -> bool:

@@ -322,8 +322,7 @@ def read_groups(table: Any, name: str) -> Array:
 
 def chooses_scales(estimator: Any) -> bool:
     """Whether an estimator finds scales of inputs and target by itself: it chooses its kernel."""
-    kernel = getattr(estimator, "kernel", None)
-    return isinstance(kernel, str) and kernel == "auto"
+    return hasattr(estimator, "plan") and bool(estimator.plan().scales)
 
 
 def check_time(time: str | None, group: str | None, target: str | None, takes: bool) -> None:

@@ -93,12 +93,3 @@ def typed(setting: str) -> InPython:
         f"choose a type with {setting}",
         ("convert it to Parquet with the types that you want",),
     )
-
-
-def advise(name: str, value: str = "...") -> InPython:
-    """Piece of an :class:`Advice` that names the way to tell one thing of a dialect."""
-    option = f"`--{name}`" if value == "..." else f"`--{name} {value}`"
-    if name == "header":
-        option = "`--header`" if value == "True" else "`--no-header`"
-    shown = value if name == "header" or value == "..." else repr(value)
-    return InPython(f"`dialect=CsvDialect({name}={shown})`", (option,))

@@ -20,8 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.columns.null_values import NullValues, moment_of, number_of
-from mercer.columns.odd_cells import advise
-from mercer.exceptions import Advice
 from mercer.validation import nearest
 
 LARGEST = 1e150  # the square of a larger number overflows float64
@@ -455,32 +453,19 @@ def check_names(
     *,
     allow_extra: bool = True,
     taken: Iterable[str] = (),
-    of_file: bool = False,
 ) -> None:
     """Raise ``ValueError`` for wanted columns that are missing and, if asked, for extra ones.
 
     Nobody can have meant a column that is wanted, too, or ``taken`` for something else, such as
-    the target. A file that seems to have one column may have several.
+    the target.
     """
     present = set(found)
     missing = [name for name in wanted if name not in present]
     if missing:
         free = [name for name in found if name not in {*wanted, *taken}]
-        said = (
+        raise ValueError(
             f"{where} has no column{'s' * (len(missing) > 1)} {listed(missing)}."
             f"{nearest(missing[0], free)} Its columns are {listed(found)}."
-        )
-        if len(found) > 1 or not of_file:
-            raise ValueError(said)
-        raise ValueError(
-            Advice(
-                f"{said} If lines of a file hold more columns than this one, say what separates "
-                "them with ",
-                advise("delimiter"),
-                ", or where columns of fixed widths lie with ",
-                advise("widths"),
-                ".",
-            )
         )
     if not allow_extra and len(present) > len(wanted):
         extra = sorted(present - set(wanted))

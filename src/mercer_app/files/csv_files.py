@@ -18,13 +18,14 @@ import numpy as np
 
 from mercer.columns.forms import MOSTLY, NumberForm
 from mercer.columns.null_values import NullValues
-from mercer.columns.odd_cells import ReadError, advise
+from mercer.columns.odd_cells import ReadError
 from mercer.columns.views import is_number
 from mercer.exceptions import Advice
 from mercer_app.files.arrow_types import is_number_type, one_value, wider
 from mercer_app.files.dialect import (
     CsvDialect,
     Sniffed,
+    advise,
     bad_bytes,
     blanked,
     inside_quotes,

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from mercer.columns.null_values import NullValues
-from mercer.columns.odd_cells import ReadError, advise
+from mercer.columns.odd_cells import ReadError
+from mercer.columns.views import check_names
 from mercer.exceptions import Advice, InPython, ParameterError
 
 _CANDIDATES = (",", ";", "\t", "|")
@@ -288,6 +289,39 @@ class Sniffed(NamedTuple):
     as_written: bool
     clean: bool
     late_comments: bool
+
+
+def advise(name: str, value: str = "...") -> InPython:
+    """Piece of an :class:`Advice` that names the way to tell one thing of a dialect."""
+    option = f"`--{name}`" if value == "..." else f"`--{name} {value}`"
+    if name == "header":
+        option = "`--header`" if value == "True" else "`--no-header`"
+    shown = value if name == "header" or value == "..." else repr(value)
+    return InPython(f"`dialect=CsvDialect({name}={shown})`", (option,))
+
+
+def check_names_of_file(
+    wanted: Sequence[str], found: Sequence[str], where: str, *, taken: Iterable[str] = ()
+) -> None:
+    """Raise ``ValueError`` for wanted columns that a file lacks, as ``check_names`` does.
+
+    One that seems to have one column may have several.
+    """
+    try:
+        check_names(wanted, found, where, taken=taken)
+    except ValueError as error:
+        if len(found) > 1:
+            raise
+        raise ValueError(
+            Advice(
+                f"{error} If lines of a file hold more columns than this one, say what separates "
+                "them with ",
+                advise("delimiter"),
+                ", or where columns of fixed widths lie with ",
+                advise("widths"),
+                ".",
+            )
+        ) from None
 
 
 def sniff(

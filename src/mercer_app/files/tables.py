@@ -22,7 +22,7 @@ from mercer.exceptions import Advice
 from mercer.validation import check_integer
 from mercer_app.files.arrow_types import is_number_type, values_of, wider
 from mercer_app.files.csv_files import Csv, Unfit
-from mercer_app.files.dialect import CsvDialect, CsvPath, ToldFile
+from mercer_app.files.dialect import CsvDialect, CsvPath, ToldFile, check_names_of_file
 from mercer_app.files.places import (
     AnyFile,
     FilePath,
@@ -153,7 +153,7 @@ def read_tables(
     if columns is not None:
         if isinstance(columns, str):
             raise ValueError(f"`columns` must be a sequence of names, got {columns!r}.")
-        check_names(columns, layout.names, f"`{path}`", of_file=True)
+        check_names_of_file(columns, layout.names, f"`{path}`")
         layout = arrow.schema([layout.field(name) for name in columns])
     batches = _batches(map(FilePart, files), layout, rows_per_table, unreadable or Unreadable())
     return _rechunk(batches, layout, rows_per_table)

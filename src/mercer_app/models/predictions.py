@@ -13,12 +13,13 @@ from mercer.columns.views import check_names
 from mercer.conformal import check_coverage
 from mercer.estimators import TableModel
 from mercer_app.files import schema
+from mercer_app.files.dialect import check_names_of_file
 
 
 def check_columns(model: TableModel, data: str | PathLike[str], kept: Sequence[str]) -> None:
     """Raise ``ValueError`` unless data have the columns of a model, and those to copy."""
     names, columns = schema(data).names, model.preprocessor
-    check_names(columns.feature_names_in_, names, f"{data}", taken=columns.exclude, of_file=True)
+    check_names_of_file(columns.feature_names_in_, names, f"{data}", taken=columns.exclude)
     check_names(kept, names, f"{data}")
 
 

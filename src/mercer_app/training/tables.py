@@ -14,12 +14,12 @@ import numpy as np
 from mercer.columns import TablePreprocessor, TaskGuess, guess_task
 from mercer.columns.null_values import NullValues
 from mercer.columns.odd_cells import Unreadable
-from mercer.columns.views import check_names
 from mercer.estimators import TableModel
 from mercer.estimators.table import TASKS, check_group, check_marks, check_time, chooses_scales
 from mercer.losses import Loss, as_loss
 from mercer.validation import check_choice, check_integer
 from mercer_app.files import read_tables, schema
+from mercer_app.files.dialect import check_names_of_file
 from mercer_app.files.tables import (
     Labelled,
     drawn_in_place,
@@ -174,7 +174,7 @@ class TableTraining:
         names = schema(self.data).names
         told = [*self._columns["exclude"], *([] if self.time is None else [self.time])]
         told += self._columns.get("null_values", {}).keys() - {""}
-        check_names(told, names, f"{self.data}", of_file=True)
+        check_names_of_file(told, names, f"{self.data}")
         # Numbers of rows that data frames store beside their columns are no inputs.
         own = {self.target, *self._columns["exclude"]}
         numbers = [name for name in names if _ROW_NUMBERS.fullmatch(name) and name not in own]

@@ -97,12 +97,12 @@ def test_old_files_learn_on(name):
     golden.learn_on(name, model)
     assert learner.n_samples_seen_ > seen
     # Steps on eight rows do not enlarge errors of the values, and systems that are solved have
-    # condition numbers of at most n / ridge = 1e5 here.
-    assert_answers(
-        golden.answers_of(model, golden.asked(name)),
-        RECORDED[name]["after_learning_on"],
-        1e5 * tolerance,
-    )
+    # condition numbers of at most n / ridge = 1e5 here. A race is run anew, with pilots that are
+    # calculated in float32.
+    recorded, condition = RECORDED[name]["after_learning_on"], 1e5
+    if learner.kernel == "auto":
+        tolerance = np.finfo(np.float32).eps * np.abs(list(recorded.values())).max()
+    assert_answers(golden.answers_of(model, golden.asked(name)), recorded, condition * tolerance)
 
 
 # Processes that know no estimator, but need not import again what all of them need.

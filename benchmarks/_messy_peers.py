@@ -101,13 +101,13 @@ def mercer(messy: Messy, train: np.ndarray, test: np.ndarray, seed: int) -> np.n
     """Its defaults on the cells as they come."""
     from mercer import KernelClassifier, KernelRegressor
     from mercer.columns import TablePreprocessor
-    from mercer.estimators import TableModel
+    from mercer_app.rows import TableRows
 
     estimator = KernelRegressor if messy.regression else KernelClassifier
-    model = TableModel(
+    rows = TableRows(
         estimator(random_state=seed), TablePreprocessor(exclude=(messy.target,)), messy.target
     )
-    model.partial_fit(messy.frame.iloc[train]).finish()
+    model = rows.partial_fit(messy.frame.iloc[train]).finish().model
     return np.asarray(model.predict(messy.frame.iloc[test].drop(columns=messy.target)))
 
 

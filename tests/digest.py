@@ -74,7 +74,6 @@ from mercer import (  # noqa: E402
 )
 from mercer.buffers import FIFO, PerClassFIFO, Reservoir  # noqa: E402
 from mercer.columns import TablePreprocessor  # noqa: E402
-from mercer.estimators import TableModel  # noqa: E402
 from mercer.expansions import KOMP, Auto, Budget, Dictionary, Full, RandomFeatures  # noqa: E402
 from mercer.gaussian_process import Cyclic, Faithful, InducingPoints  # noqa: E402
 from mercer.kernels import Gaussian, Laplacian, Mapped, Matern, Partitioned  # noqa: E402
@@ -83,6 +82,7 @@ from mercer.maps import Standardize  # noqa: E402
 from mercer.recipes import unregularized  # noqa: E402
 from mercer.risks import CentralMoments, CVaR, Entropic, UpperSemideviation, Variance  # noqa: E402
 from mercer.schedules import InverseTime, PowerDecay  # noqa: E402
+from mercer_app.rows import TableRows  # noqa: E402
 
 CONFIGURATIONS: dict[str, Callable[[Record], None]] = {}
 ANSWERS = (
@@ -117,10 +117,10 @@ class Record:
     def answers(self, when: str, model, X) -> None:
         """All that the model predicts for some rows, whole and one by one."""
         for method in ANSWERS:
-            if hasattr(getattr(model, "estimator", model), method):  # a table model's, or itself
+            if hasattr(model, method):
                 self.add(f"answers/{when}/{method}", getattr(model, method)(X))
         for method in ("predict_one", "score_one"):
-            if hasattr(model, method) and not sp.issparse(X):
+            if hasattr(model, method) and isinstance(X, np.ndarray):
                 for i in range(3):
                     self.add(f"answers/{when}/{method}/{i}", getattr(model, method)(X[i]))
 
@@ -405,14 +405,15 @@ def tabled(make, task):
         height = np.where(rng.random(500) < 0.1, np.nan, 100.0 * X[:, 0])
         target = np.where(y > 0.5, "high", "low") if task == "classes" else 1e3 + 50.0 * y
         rows = {"height": height, "width": X[:, 1], "town": town, "y": target}
-        model = TableModel(make(), TablePreprocessor(exclude=("y",)), "y")
+        learning = TableRows(make(), TablePreprocessor(exclude=("y",)), "y")
+        last = {k: v[-50:] for k, v in rows.items()}
         for start in (0, 200, 400):
             if start == 400:
-                record.answers("half", model, {k: v[-50:] for k, v in rows.items()})
-                model = record.saved("half", model)
-            model.partial_fit({k: v[start : start + 200] for k, v in rows.items()})
-        record.answers("end", model, {k: v[-50:] for k, v in rows.items()})
-        record.saved("end", model)
+                record.answers("half", learning.model, last)
+                learning = TableRows.of_tables(record.saved("half", learning.model))
+            learning.partial_fit({k: v[start : start + 200] for k, v in rows.items()})
+        record.answers("end", learning.model, last)
+        record.saved("end", learning.model)
 
     return run
 

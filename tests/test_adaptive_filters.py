@@ -533,7 +533,7 @@ def test_states_that_do_not_fit_are_refused():
     good = f.snapshot()
     for name in ("factor", "spread", "values", "power"):
         bad = {**good, "arrays": {**good["arrays"], name: good["arrays"][name][:-1]}}
-        with pytest.raises(ValueError, match="do not fit together"):
+        with pytest.raises(ValueError, match=f"`{name}` must be"):
             RecursiveFunction(KERNEL, Tracking(20), 2, 2).restore(bad)
     with pytest.raises(ValueError, match="do not fit together"):
         RecursiveFunction(KERNEL, Tracking(5), 2, 2).restore(good)

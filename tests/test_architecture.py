@@ -34,6 +34,7 @@ LAYERS = [
     {"mercer_app.models", "mercer_app.report"},
     {"mercer_cluster", "mercer_app.export"},
     {"mercer_app.training"},
+    {"mercer_app.rows"},
     {"mercer_app.files", "mercer_app.messages", "mercer_gpu"},
     {"mercer.display"},
     {"mercer.inspection", "mercer.recipes", "mercer.river", "mercer.warm_up"},

@@ -16,8 +16,8 @@ from mercer.columns.calendar_parts import compact_dates
 from mercer.columns.forms import DateForm, NumberForm
 from mercer.columns.readings import TargetForm
 from mercer.columns.views import Levels
-from mercer.estimators import TableModel
 from mercer_app.export import export_python
+from mercer_app.rows import TableRows
 
 
 def number_form(*levels):
@@ -334,9 +334,9 @@ def test_a_model_of_such_columns_is_exported_and_saved(tmp_path):
     table["code"] = [f"X-{i:04d}" for i in rng.permutation(150)]
     table["y"] = table["code"].str[2:].astype(float) + 30.0 * rng.normal(size=150)
     columns = TablePreprocessor(exclude=("y",))
-    model = TableModel(KernelRegressor(expansion="komp"), columns, "y")
-    model.partial_fit(table).finish()
-    assert model.preprocessor.readings_["code"].form == "digits"
+    estimator = KernelRegressor(expansion="komp", normalize_y=True)
+    model = TableRows(estimator, columns, "y").partial_fit(table).finish().model
+    assert model.preprocessor_.readings_["code"].form == "digits"
     export_python(model, tmp_path / "m.py")
     space: dict = {"__name__": "exported"}
     exec(compile((tmp_path / "m.py").read_text(), "m.py", "exec"), space)
@@ -351,9 +351,9 @@ def test_a_target_with_thousands_is_learned_as_it_is_meant(tmp_path, mercer):
     x = rng.uniform(1.5, 5, N)
     y = 10**x
     short = [f"{v / 1e3:.2f}K" if v >= 1e3 else f"{v:.0f}" for v in y]
-    model = TableModel(KernelRegressor(), TablePreprocessor(exclude=("y",)), "y")
+    rows = TableRows(KernelRegressor(), TablePreprocessor(exclude=("y",)), "y")
     table = {"x": x, "z": rng.normal(size=N), "y": short}
-    assert_allclose(model.targets(table), y, rtol=0.02)
+    assert_allclose(rows.targets(table), y, rtol=0.02)
 
 
 def test_remarks_show_a_cell_that_was_read_and_whole_words(rng):

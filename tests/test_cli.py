@@ -106,11 +106,10 @@ def test_every_option_reaches_the_model(files, mercer, tmp_path):
     )
     assert code == 0, err
     model = load_model(tmp_path / "m")
-    estimator = model.estimator
-    assert repr(estimator.kernel_) == "Laplacian(length_scale=1.5)"
-    assert repr(estimator.expansion) == "KOMP(max_size=77, parsimony=0.5)"
-    assert repr(estimator.loss_) == "SquaredHinge()"
-    parameters = estimator.get_params(deep=False)
+    assert repr(model.kernel_) == "Laplacian(length_scale=1.5)"
+    assert repr(model.expansion) == "KOMP(max_size=77, parsimony=0.5)"
+    assert repr(model.loss_) == "SquaredHinge()"
+    parameters = model.get_params(deep=False)
     expected = {
         "step_size": 3.0,
         "regularization": 1e-4,
@@ -120,9 +119,9 @@ def test_every_option_reaches_the_model(files, mercer, tmp_path):
         "random_state": 5,
     }
     assert {name: parameters[name] for name in expected} == expected
-    assert estimator.n_samples_seen_ == 2 * ROWS
-    assert model.preprocessor.feature_names_in_ == ["a", "b"]
-    assert model.preprocessor.scaling == "none"
+    assert model.n_samples_seen_ == 2 * ROWS
+    assert model.preprocessor_.feature_names_in_ == ["a", "b"]
+    assert model.preprocessor_.scaling == "none"
 
 
 @pytest.mark.parametrize(
@@ -138,7 +137,7 @@ def test_expansions_are_chosen_by_options(words, expansion, files, mercer, tmp_p
     out = tmp_path / "m"
     words = ["fit", files / "train.parquet", "--target", "y", "--out", out, *words.split()]
     assert mercer(*words)[0] == 0
-    assert repr(load_model(out).estimator.expansion) == expansion
+    assert repr(load_model(out).expansion) == expansion
 
 
 def test_fit_with_test_data_and_report(files, mercer, tmp_path):

@@ -74,7 +74,7 @@ def test_options_choose_the_expansion(words, expansion, mercer, tmp_path):
     fit = ["fit", tmp_path / "d.parquet", "--target", "y", "--out", tmp_path / "m"]
     code, _, err = mercer(*fit, *words.split())
     assert code == 0, err
-    fitted = load_model(tmp_path / "m").estimator
+    fitted = load_model(tmp_path / "m")
     assert fitted.learner_.function.expansion == expansion
 
 
@@ -85,7 +85,7 @@ def test_a_kernel_that_is_given_does_not_race(mercer, tmp_path):
     answer = json.loads(mercer("inspect", tmp_path / "m", "--json")[1])
     assert "race" not in answer
     assert [part["kernel"] for part in answer["parts"]] == ["Laplacian(length_scale=2.0)"]
-    assert race_section(load_model(tmp_path / "m").estimator) is None
+    assert race_section(load_model(tmp_path / "m")) is None
 
 
 @pytest.mark.parametrize(
@@ -130,13 +130,13 @@ def test_errors_speak_of_options():
 
 def test_inspect_shows_parts_and_the_race(files, model, mercer):
     answer = json.loads(mercer("inspect", files / "m", "--json")[1])
-    parts = model.estimator.parts_
+    parts = model.parts_
     assert sorted(part["weight"] for part in answer["parts"]) == sorted(p.weight for p in parts)
     assert sum(part["points"] for part in answer["parts"]) == answer["model_order"]
     assert {part["form"] for part in answer["parts"]} == {"global", "cells", "trees"}
     raced = [part for part in answer["parts"] if part["form"] != "trees"]
     plain = [{k: v for k, v in entry.items() if k != "chosen"} for entry in answer["race"]]
-    assert plain == model.estimator.race_
+    assert plain == model.race_
     chosen = {(e["form"], e["metric"], e["length"]) for e in answer["race"] if e["chosen"]}
     assert chosen == {(p["form"], p["metric"], p["length"]) for p in raced}
     assert answer["can_go_on_learning"] is (answer["bytes_of_sums"] > 0)
@@ -212,17 +212,23 @@ def test_the_report_says_whether_the_file_can_go_on_learning(
         assert ("`mercer fit --resumable`" in told) == (not options)
 
 
-def test_the_latest_loss_is_in_the_units_of_the_target(mercer, tmp_path):
+@pytest.mark.parametrize("steps", [False, True])
+def test_the_latest_loss_is_in_the_units_of_the_target(steps, mercer, tmp_path):
     numbers = table(300)
     scaled = pa.array(1000.0 * numbers.column("a").to_numpy())
     pq.write_table(numbers.set_column(3, "y", scaled), tmp_path / "d.parquet")
     words = ("fit", tmp_path / "d.parquet", "--target", "y", "--out", tmp_path / "m")
-    assert mercer(*words, "--report", tmp_path / "r.html")[0] == 0
+    more = ("--kernel", "gaussian", "--expansion", "komp") if steps else ()
+    assert mercer(*words, "--report", tmp_path / "r.html", *more)[0] == 0
     answer = json.loads(mercer("inspect", tmp_path / "m", "--json")[1])
     history = load_model(tmp_path / "m").history_
     assert answer["loss_unit"] == "y²"
-    assert answer["latest_loss"] == pytest.approx(answer["target_scale"] ** 2 * history.loss[-1])
-    assert "The loss, in y², is the mean over rows" in (tmp_path / "r.html").read_text("utf-8")
+    scale = np.std(scaled.to_numpy()) if steps else 1.0
+    assert answer.get("target_scale", 1.0) == pytest.approx(scale)
+    assert answer["latest_loss"] == pytest.approx(scale**2 * history.loss[-1])
+    judged = "the rows since" if steps else "rows kept back"
+    said = f"The loss, in y², is the mean over {judged}"
+    assert said in (tmp_path / "r.html").read_text("utf-8")
 
 
 def test_tables_are_drawn_on_a_terminal(monkeypatch, capsys):
@@ -259,7 +265,7 @@ def test_the_report_has_a_section_on_the_race(files, model, mercer, tmp_path):
     for words in ("<h3>The race</h3>", "Parts of the model", "in the model"):
         assert words in page
     table = page.partition("What was tried")[2].partition("</table>")[0]
-    assert table.count("<tr>") == 1 + len(race_summary(model.estimator))
+    assert table.count("<tr>") == 1 + len(race_summary(model))
     assert "cells: " in table
     assert " ± " in table
     # A run of one solution has no course, and no steps.
@@ -269,8 +275,8 @@ def test_the_report_has_a_section_on_the_race(files, model, mercer, tmp_path):
 
 
 def test_a_race_is_drawn_with_what_it_chose(model):
-    entries = race_table(model.estimator)
-    display = RaceDisplay.from_estimator(model.estimator, ax=Figure().subplots())
+    entries = race_table(model)
+    display = RaceDisplay.from_estimator(model, ax=Figure().subplots())
     tried, chosen = (len(bars.lines[0].get_xdata()) for bars in display.errorbars_)
     assert chosen == sum(entry["chosen"] for entry in entries)
     assert tried + chosen == len(entries)

@@ -13,11 +13,11 @@ from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
 from command_line import run
-from mercer import GaussianProcessRegressor, KernelClassifier, load_model
+from mercer import GaussianProcessRegressor, load_model
 from mercer.columns import TablePreprocessor
-from mercer.estimators import TableModel
 from mercer.expansions import RandomFeatures
 from mercer_app.cli._demo import write_digits, write_pictures
+from mercer_app.rows import TableRows
 from mercer_app.training import FileTraining
 
 
@@ -107,7 +107,7 @@ def test_options_of_random_features_reach_the_model(words, expansion, files, mer
         *words.split(),
     )  # fmt: skip
     assert code == 0, err
-    assert load_model(tmp_path / "m").estimator.expansion == expansion
+    assert load_model(tmp_path / "m").expansion == expansion
     # The modes that solve make 100 steps at least; plain ones as many as there are batches.
     assert ("passes rather than 1" in err) == (expansion.mode != "faithful")
 
@@ -134,7 +134,7 @@ def test_pictures_of_a_model_without_images_in_it_are_left_out(tmp_path):
     options = {"expansion": RandomFeatures(64, min_steps=0)}
     training = FileTraining(data, "digit", options=options, scaling="common").start()
     training.run(tmp_path / "m")
-    write_pictures(training.model_, tmp_path)
+    write_pictures(training.rows_, tmp_path)
     assert (tmp_path / "model_order.png").exists()
     assert not (tmp_path / "dictionary.png").exists()
 
@@ -146,7 +146,7 @@ def test_measures_of_novelty_are_those_of_the_scores(files, measured):
     table = machines(600, 1, 100)
     novel = np.arange(600) < 100
     for name, words in (("novelty", ["--target", "kind"]), ("labelled", [])):
-        decisions = load_model(files / f"{name}.mercer").decision_function(table, extra="drop")
+        decisions = load_model(files / f"{name}.mercer").decision_function(table)
         found = measured(name, "machines-test", *words)
         assert found["rows"] == 600
         assert_allclose(found["novel_percent"], 100.0 * np.mean(decisions < 0))
@@ -167,7 +167,7 @@ def test_novelty_needs_no_labels(files, measured):
     train = measured("novelty", "machines")
     # The offset is the 5 % quantile of a sample of 1,000 of these 3,000 rows: deviation 0.7 %.
     assert train["novel_percent"] == pytest.approx(5.0, abs=2.0)
-    assert load_model(files / "novelty.mercer").target is None
+    assert load_model(files / "novelty.mercer").roles_.target is None
     pq.write_table(machines(50, 2, 0).drop_columns(["kind"]), files / "bare.parquet")
     assert measured("labelled", "bare").keys() == {"rows", "novel_percent"}
 
@@ -201,7 +201,7 @@ def test_measures_of_a_gaussian_process_are_of_its_predictive_distribution(files
     table = quantities(600, 1)
     y = table.column("y").to_numpy()
     model = load_model(files / "gp.mercer")
-    mean, std = model.predict(table), model.predict_std(model.inputs(table))
+    mean, std = model.predict(table, return_std=True, include_noise=True)
     found = measured("gp", "quantities-test")
     assert_allclose(found["rmse"], np.sqrt(np.mean((y - mean) ** 2)))
     assert_allclose(found["log_density"], norm(mean, std).logpdf(y).mean())
@@ -221,8 +221,9 @@ def test_a_gaussian_process_predicts_with_standard_deviations(files, mercer, tmp
     assert found.column_names == ["prediction", "std"]
     model, table = load_model(files / "gp.mercer"), quantities(600, 1)
     assert_allclose(found.column("prediction").to_numpy(), model.predict(table))
-    assert_allclose(found.column("std").to_numpy(), model.predict_std(model.inputs(table)))
-    without = model.predict_std(model.inputs(table), include_noise=False)
+    _, std = model.predict(table, return_std=True, include_noise=True)
+    assert_allclose(found.column("std").to_numpy(), std)
+    _, without = model.predict(table, return_std=True)
     added = 0.08 * np.var(quantities(2000, 0).column("y").to_numpy())
     assert_allclose(found.column("std").to_numpy() ** 2, without**2 + added)
 
@@ -232,8 +233,7 @@ def test_the_marginal_likelihood_is_that_of_the_target_in_its_own_units(files, m
     assert (described["noise"], described["model_order"]) == (0.08, 64)
     model = load_model(files / "gp.mercer")
     y = quantities(2000, 0).column("y").to_numpy()
-    X = model.inputs(quantities(2000, 0))
-    Z = model.estimator.random_features(X)
+    Z = model.random_features(quantities(2000, 0))
     scale = y.std()
     gram = scale**2 * (Z @ Z.T + 0.08 * np.eye(2000))
     residual = y - y.mean()
@@ -283,13 +283,15 @@ def test_fit_evaluates_and_reports(name, files, mercer, tmp_path):
 def test_models_learn_on_after_loading_bit_for_bit(name, files, tmp_path):
     table = pq.read_table(files / f"{MODELS[name][0]}.parquet").slice(0, 333)
     table = table.drop_columns(["kind"]) if name == "novelty" else table
+    target = load_model(files / f"{name}.mercer").roles_.target
+    y = table.column(target).to_numpy() if name not in ("novelty", "labelled") else None
     for out in ("a", "b"):
         model = load_model(files / f"{name}.mercer")
-        model.partial_fit(table)  # of random features, rows wait for a step now
+        model.partial_fit(table, y)  # of random features, rows wait for a step now
         if out == "b":
             model.save(tmp_path / "between")
             model = load_model(tmp_path / "between")
-        model.partial_fit(table).save(tmp_path / out)
+        model.partial_fit(table, y).save(tmp_path / out)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
@@ -340,8 +342,6 @@ def test_mistakes_are_answered_by_one_message(words, files, mercer, monkeypatch)
 def test_models_of_tables_that_make_no_sense_are_refused():
     columns = TablePreprocessor(exclude=("y",))
     with pytest.raises(ValueError, match="only novelty detection goes without"):
-        TableModel(GaussianProcessRegressor(), columns)
+        TableRows(GaussianProcessRegressor(), columns)
     with pytest.raises(ValueError, match="needs all rows at once"):
-        TableModel(GaussianProcessRegressor(method="cyclic"), columns, "y")
-    with pytest.raises(AttributeError, match="Only a Gaussian process"):
-        TableModel(KernelClassifier(), columns, "y").predict_std(np.zeros((1, 1)))
+        TableRows(GaussianProcessRegressor(method="cyclic"), columns, "y")

@@ -15,7 +15,6 @@ from command_line import run
 from mercer import KernelClassifier, KernelRanker, load_model
 from mercer.buffers import FIFO, Everything, PerClassFIFO, Reservoir
 from mercer.columns import TablePreprocessor
-from mercer.estimators import TableModel
 from mercer.estimators.pairs import PairLabels
 from mercer.expansions import KOMP, Full
 from mercer.inspection import describe_pairs
@@ -24,6 +23,7 @@ from mercer.losses import SquaredHinge
 from mercer.metrics import auc_standard_error, concordance, ndcg
 from mercer_app.cli._fit import make_expansion
 from mercer_app.messages import in_words_of_the_command
+from mercer_app.rows import TableRows
 from mercer_app.training import FileTraining, shuffled_groups
 
 
@@ -101,7 +101,8 @@ def measured(files, mercer):
 def scores_and(files, name, target):
     """Scores of the test rows, their targets and their groups."""
     model, rows = load_model(files / f"{name}.mercer"), pq.read_table(files / "test.parquet")
-    return model.predict(rows), model.targets(rows, column=target), rows.column("query").to_numpy()
+    y = TableRows.of_tables(model).targets(rows, column=target)
+    return model.predict(rows), y, rows.column("query").to_numpy()
 
 
 # -- fit ----------------------------------------------------------------------------------------
@@ -127,8 +128,9 @@ def test_fit_says_what_it_compares(files, mercer, tmp_path):
 
 def test_the_group_and_the_target_are_no_inputs(files):
     model = load_model(files / "query.mercer")
-    assert model.preprocessor.feature_names_in_ == ["a", "b"]
-    assert (model.target, model.group, model.task) == ("grade", "query", "rank")
+    assert model.preprocessor_.feature_names_in_ == ["a", "b"]
+    assert isinstance(model, KernelRanker)
+    assert (model.roles_.target, model.roles_.group) == ("grade", "query")
 
 
 def test_every_option_reaches_the_ranker(files, mercer, tmp_path):
@@ -140,7 +142,7 @@ def test_every_option_reaches_the_ranker(files, mercer, tmp_path):
         *("fit", files / "fewer.parquet", "--out", tmp_path / "m", *MODELS["grade"]), *words.split()
     )
     assert code == 0, err
-    ranker = load_model(tmp_path / "m").estimator
+    ranker = load_model(tmp_path / "m")
     assert isinstance(ranker, KernelRanker)
     chosen = ranker.get_params(deep=False)
     assert chosen["pair_kernel"] == "symmetric"
@@ -169,7 +171,7 @@ def test_buffers_are_read(files, mercer, tmp_path, text, buffer):
         *("--buffer", text),
     )
     assert code == 0, err
-    ranker = load_model(tmp_path / "m").estimator
+    ranker = load_model(tmp_path / "m")
     assert ranker.buffer_ == buffer
     assert type(ranker.learner_.function.expansion) is (Full if text == "all" else KOMP)
 
@@ -189,7 +191,7 @@ def test_the_dictionary_has_room_for_the_buffer_that_was_chosen(files, mercer, t
 
 def test_automatic_buffers_follow_the_target(files):
     buffers = {
-        name: load_model(files / f"{name}.mercer").estimator.buffer_
+        name: load_model(files / f"{name}.mercer").buffer_
         for name in ("click", "grade", "worth", "query", "clicks")
     }
     assert buffers.pop("click") == PerClassFIFO()
@@ -262,7 +264,7 @@ def test_classes_are_known_from_the_first_rows_read(files, mercer, tmp_path):
         shuffle_buffer=0,
     ).start()
     head = pq.read_table(tmp_path / "sorted.parquet").slice(0, 500)
-    training.model_.learn(*training.model_.rows(head))
+    training.rows_.learn(*training.rows_.rows(head))
     assert training.model_.classes_.tolist() == ["no", "yes"]
 
 
@@ -288,7 +290,7 @@ def test_a_killed_run_goes_on_bit_for_bit(files, mercer, tmp_path, words, monkey
     assert mercer(*run_, "--out", whole)[0] == 0
     # Stopped as by a signal after the third chunk.
     calls = []
-    learn = TableModel.learn
+    learn = TableRows.learn
 
     def counted(self, *arrays):
         calls.append(len(arrays[0]))
@@ -297,7 +299,7 @@ def test_a_killed_run_goes_on_bit_for_bit(files, mercer, tmp_path, words, monkey
         return learn(self, *arrays)
 
     with monkeypatch.context() as patch:
-        patch.setattr(TableModel, "learn", counted)
+        patch.setattr(TableRows, "learn", counted)
         code, _, _ = mercer(*run_, "--out", stopped, "--checkpoint-every", "256")
         assert code == 130
     assert not stopped.exists()
@@ -350,7 +352,7 @@ def test_models_of_pairs_are_measured_on_pairs(files, measured):
     same = measured("same")
     assert set(same) == {"rows", "auc_of_pairs"}
     model, rows = load_model(files / "same.mercer"), pq.read_table(files / "test.parquet")
-    expected = model.estimator.score(*model.rows(rows))
+    expected = model.score(rows, rows.column("grade").to_numpy())
     assert_allclose(same["auc_of_pairs"], expected, rtol=1e-12)
     skew = measured("skew")
     assert set(skew) == {"rows", "concordance"}
@@ -687,58 +689,64 @@ def test_a_run_in_which_no_rows_met_warns(mercer, tmp_path, name, quiet):
     assert "has learned nothing from 600 rows, and its values are all 0" in warning
     assert why in warning
     assert mend in warning
-    assert not np.any(load_model(tmp_path / "m").estimator.coefficients_)
+    assert not np.any(load_model(tmp_path / "m").coefficients_)
 
 
-# -- the table model ----------------------------------------------------------------------------
+# -- rows of tables -----------------------------------------------------------------------------
 
 
-def test_a_table_model_learns_and_stores_groups(files, tmp_path):
-    rows = pq.read_table(files / "train.parquet")
+def test_rows_of_tables_learn_and_store_groups(files, tmp_path):
+    table = pq.read_table(files / "train.parquet")
     columns = TablePreprocessor(exclude=("query", "click", "grade", "worth"))
-    model = TableModel(KernelRanker(random_state=0), columns, "grade", "query").partial_fit(rows)
-    X, y = model.rows(rows)
-    query = rows.column("query").to_numpy()
+    rows = TableRows(KernelRanker(random_state=0), columns, "grade", "query").partial_fit(table)
+    X, y = rows.rows(table)
+    query = table.column("query").to_numpy()
     direct = KernelRanker(random_state=0).partial_fit(X, y, group=query)
-    assert_allclose(model.decision_function(rows), direct.decision_function(X), rtol=1e-12)
-    model.save(tmp_path / "m")
-    again = load_model(tmp_path / "m")
-    assert again.group == "query"
+    assert_allclose(rows.model.decision_function(table), direct.decision_function(X), rtol=1e-12)
+    rows.model.save(tmp_path / "m")
+    stored = load_model(tmp_path / "m")
+    again = TableRows.of_tables(stored)
+    assert stored.roles_.group == again.group == "query"
     assert "'grade', 'query')" in repr(again)
-    half = rows.slice(0, 700)
-    assert np.array_equal(
-        model.partial_fit(half).predict(rows), again.partial_fit(half).predict(rows)
-    )
+    half = table.slice(0, 700)
+    expected = rows.partial_fit(half).model.predict(table)
+    assert np.array_equal(expected, again.partial_fit(half).model.predict(table))
+    # By itself it takes groups as any ranker does.
+    grade = half.column("grade").to_numpy()
+    by_itself = load_model(tmp_path / "m")
+    by_itself.partial_fit(half, grade, group=half.column("query").to_numpy())
+    assert np.array_equal(expected, by_itself.predict(table))
 
 
 @pytest.mark.parametrize("name", ["click", "query", "same", "skew"])
-def test_a_table_model_gives_values_of_pairs_of_raw_rows(files, name):
+def test_models_of_tables_give_values_of_pairs_of_raw_rows(files, name):
     model = load_model(files / f"{name}.mercer")
     rows = pq.read_table(files / "test.parquet").select(["a", "b"])
     first, second = rows.slice(0, 50), rows.slice(50, 50)
     values = model.predict_pair(first, second)
-    expected = model.estimator.predict_pair(model.inputs(first), model.inputs(second))
+    reads = TableRows.of_tables(model)
+    expected = reads.estimator.predict_pair(reads.inputs(first), reads.inputs(second))
     assert_allclose(values, expected, rtol=1e-12)
     turned = model.predict_pair(second, first)
     assert_allclose(turned, values if name == "same" else -values, rtol=1e-9, atol=1e-12)
-    if model.scores_rows:
+    if reads.scores_rows:
         assert_allclose(values, model.predict(first) - model.predict(second), atol=1e-12)
+    known = first.append_column("grade", pa.array(np.zeros(50)))
+    assert_allclose(model.predict_pair(known, second), values)
     more = first.append_column("more", pa.array(np.zeros(50)))
-    assert_allclose(model.predict_pair(more, second, extra="drop"), values)
     with pytest.raises(ValueError, match="'more'"):
         model.predict_pair(more, second)
-    with pytest.raises(ValueError, match=r"`table1` and `table2` must have .* 50 and 3"):
+    with pytest.raises(ValueError, match=r"`X1` and `X2` must have .* 50 and 3"):
         model.predict_pair(first, second.slice(0, 3))
 
 
 def test_only_rankings_have_values_of_pairs():
     rows = {"x": np.arange(40.0), "y": np.arange(40) > 20}
-    model = TableModel(KernelClassifier(), TablePreprocessor(exclude=("y",)), "y")
-    with pytest.raises(AttributeError, match=r"Only a ranking .* this is a classification"):
-        model.partial_fit(rows).predict_pair(rows, rows)
+    read = TableRows(KernelClassifier(), TablePreprocessor(exclude=("y",)), "y")
+    assert not hasattr(read.partial_fit(rows).model, "predict_pair")
 
 
-def test_a_table_model_refuses_groups_that_cannot_be():
+def test_groups_that_cannot_be_are_refused():
     columns = TablePreprocessor(exclude=("y", "q"))
     for arguments, words in (
         ((KernelClassifier(expansion="komp"), columns, "y", "q"), "for rankings"),
@@ -746,9 +754,9 @@ def test_a_table_model_refuses_groups_that_cannot_be():
         ((KernelRanker(), TablePreprocessor(exclude=("y",)), "y", "q"), "`exclude`"),
     ):
         with pytest.raises(ValueError, match=words):
-            TableModel(*arguments)
+            TableRows(*arguments)
     rows = {"x": np.arange(8.0), "y": np.arange(8), "q": np.zeros(8)}
-    model = TableModel(KernelRanker(expansion=Full()), columns, "y", "q").partial_fit(rows)
+    model = TableRows(KernelRanker(expansion=Full()), columns, "y", "q").partial_fit(rows)
     with pytest.raises(ValueError, match="groups of the rows"):
         model.learn(*model.rows(rows))
 

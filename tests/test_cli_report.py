@@ -62,13 +62,12 @@ def test_rows_kept_back_are_predicted_as_the_error_says(homes, tmp_path):
     exclude = ["sold", "rank"]
     training = FileTraining(homes, "price", exclude=exclude).start()
     training.run(tmp_path / "m.mercer")
-    seen = seen_rows(training.model_, homes)
+    seen = seen_rows(training.rows_, homes)
     prices = pd.read_parquet(homes)["price"].to_numpy()
     assert np.isin(np.round(seen.truth, 3), np.round(prices, 3)).all()
-    scale = training.model_.target_scale_
     mse = np.mean((seen.truth - seen.middle) ** 2)
     # The loss is noted before the level of the scores, which is found last.
-    assert_allclose(mse, 2.0 * training.model_.history_.loss[-1] * scale**2, rtol=1e-4)
+    assert_allclose(mse, 2.0 * training.model_.history_.loss[-1], rtol=1e-4)
     # They are not learned by heart.
     learned = training.model_.predict(pd.read_parquet(homes))
     assert np.mean((learned - prices) ** 2) < mse
@@ -78,7 +77,7 @@ def test_classes_are_judged_by_rows_kept_back_with_their_columns(homes, tmp_path
     """Each row is found in the data, with the very values of its columns."""
     training = FileTraining(homes, "rank", exclude=["sold"]).start()
     training.run(tmp_path / "m.mercer")
-    seen = seen_rows(training.model_, homes)
+    seen = seen_rows(training.rows_, homes)
     assert seen.of == "rows kept back"
     assert seen.probability.shape == (len(seen.truth), 3)
     data = pd.read_parquet(homes).set_index(["a", "b"])["rank"]
@@ -92,7 +91,7 @@ def test_data_that_were_not_learned_give_no_columns(homes, tmp_path):
     training = FileTraining(homes, "price", exclude=["sold", "rank"]).start()
     training.run(tmp_path / "m.mercer")
     pd.read_parquet(homes).assign(a=0.5).to_parquet(tmp_path / "other.parquet")
-    assert seen_rows(training.model_, tmp_path / "other.parquet").columns == {}
+    assert seen_rows(training.rows_, tmp_path / "other.parquet").columns == {}
 
 
 def test_no_page_tells_where_files_are(homes, mercer, tmp_path):

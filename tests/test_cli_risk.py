@@ -13,11 +13,11 @@ from command_line import run
 from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.columns import TablePreprocessor
 from mercer.display import tail_of
-from mercer.estimators import TableModel
 from mercer.expansions import KOMP
-from mercer.inspection import describe_risk, history_in_units, loss_units
+from mercer.inspection import describe_risk, history_in_units, loss_units, unit_of_target
 from mercer.losses import RegressionLoss
 from mercer.risks import CVaR, Entropic, Semivariance, UpperSemideviation
+from mercer_app.rows import TableRows
 
 
 def table(n, seed, *, labels=("no", "yes")):
@@ -77,7 +77,7 @@ def measured(files, mercer):
     ],
 )
 def test_the_risk_reaches_the_model(name, risk, files):
-    assert load_model(files / f"{name}.mercer").estimator.risk_ == risk
+    assert load_model(files / f"{name}.mercer").risk_ == risk
 
 
 def test_fit_says_what_is_minimised(files, mercer, tmp_path):
@@ -138,7 +138,7 @@ def test_mistakes_are_answered_by_one_message_and_exit_code_2(words, files, merc
 def test_worst_losses_of_a_regression_are_in_units_of_the_target(name, files, measured):
     model = load_model(files / f"{name}.mercer")
     test = pq.read_table(files / "test.parquet")
-    wrong = np.abs(model.predict(test, extra="drop") - test.column("y").to_numpy())
+    wrong = np.abs(model.predict(test) - test.column("y").to_numpy())
     losses = wrong if name == "absolute" else 0.5 * wrong**2
     result = measured(name)
     assert_allclose(result["mean_loss"], losses.mean(), rtol=1e-9)
@@ -185,8 +185,8 @@ def test_no_row_with_a_learned_class_is_refused(files, mercer, tmp_path):
 
 
 def table_model(estimator, seed=0):
-    model = TableModel(estimator, TablePreprocessor(exclude=("y", "kind")), "y")
-    return model.partial_fit(table(300, seed))
+    rows = TableRows(estimator, TablePreprocessor(exclude=("y", "kind")), "y")
+    return rows.partial_fit(table(300, seed)).model
 
 
 class LogCosh(RegressionLoss):
@@ -209,13 +209,18 @@ class LogCosh(RegressionLoss):
     ],
 )
 def test_losses_of_known_units_are_scaled(loss, power, name):
-    model = table_model(KernelRegressor(loss, random_state=0))
-    assert loss_units(model) == (model.target_scale_**power, name)
+    assert loss_units(table_model(KernelRegressor(loss, random_state=0))) == (1.0, name)
+    steps = {"kernel": "gaussian", "expansion": "komp", "random_state": 0}
+    model = table_model(KernelRegressor(loss, normalize_y=True, **steps))
+    scale = np.std(table(300, 0).column("y").to_numpy())
+    assert unit_of_target(model)[1] == pytest.approx(scale)
+    assert loss_units(model) == (pytest.approx(scale**power), name)
 
 
 def test_losses_of_a_users_own_and_of_classes_are_left_as_they_are():
-    own = table_model(KernelRegressor(LogCosh(), kernel="gaussian", random_state=0))
-    assert loss_units(own) == (1.0, f"of y / {own.target_scale_:.4g}")
+    steps = {"kernel": "gaussian", "expansion": "komp", "random_state": 0}
+    own = table_model(KernelRegressor(LogCosh(), normalize_y=True, **steps))
+    assert loss_units(own) == (1.0, f"of y / {unit_of_target(own)[1]:.4g}")
     counts = table_model(KernelRegressor("poisson", random_state=0))
     assert loss_units(counts) == (1.0, "")
     assert loss_units(KernelClassifier()) == (1.0, "")
@@ -223,9 +228,10 @@ def test_losses_of_a_users_own_and_of_classes_are_left_as_they_are():
 
 @pytest.mark.parametrize("risk", [CVaR(), Entropic(), 0.5 * CVaR() + 0.5 * Semivariance()])
 def test_what_is_tracked_is_in_units_of_the_target(risk):
-    model = table_model(KernelRegressor(risk=risk, random_state=0))
+    steps = {"kernel": "gaussian", "expansion": "komp", "random_state": 0}
+    model = table_model(KernelRegressor(risk=risk, normalize_y=True, **steps))
     raw, shown = model.history_, history_in_units(model)
-    scale = model.target_scale_**2
+    scale = np.var(table(300, 0).column("y").to_numpy())
     assert_allclose(shown.loss, scale * raw.loss)
     for name, column in raw.monitors.items():
         factor = 1.0 if name.endswith("_fraction") else scale
@@ -236,7 +242,8 @@ def test_what_a_risk_of_a_users_own_tracks_has_no_known_unit():
     class Own(CVaR):
         pass
 
-    model = table_model(KernelRegressor(risk=Own(), random_state=0))
+    steps = {"kernel": "gaussian", "expansion": "komp", "random_state": 0}
+    model = table_model(KernelRegressor(risk=Own(), normalize_y=True, **steps))
     raw, shown = model.history_, history_in_units(model)
     assert_allclose(shown.monitors["value_at_risk"], raw.monitors["value_at_risk"])
 
@@ -253,13 +260,12 @@ def test_inspect_shows_the_risk_and_what_it_tracked(name, tracked, files, mercer
     assert code == 0
     values = json.loads(out)
     model = load_model(files / f"{name}.mercer")
-    estimator = model.estimator
-    assert values["risk"] == repr(estimator.risk_)
-    assert values["minimised"] == estimator.risk_.describe()
-    factor = 1.0 if name == "classes" else model.target_scale_**2
-    last = estimator.history_.monitors[tracked][-1]
+    assert values["risk"] == repr(model.risk_)
+    assert values["minimised"] == model.risk_.describe()
+    factor = (unit_of_target(model) or (0.0, 1.0))[1] ** 2
+    last = model.history_.monitors[tracked][-1]
     assert_allclose(values[f"tracked_{tracked}"], factor * last)
-    assert_allclose(values["latest_objective"], factor * estimator.history_.loss[-1])
+    assert_allclose(values["latest_objective"], factor * model.history_.loss[-1])
     assert values["clipped_percent"] == 0.0
     assert 0.0 <= values["clamped_percent"] <= 100.0
     assert "latest_loss" not in values

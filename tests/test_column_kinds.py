@@ -29,10 +29,10 @@ from mercer.columns.target_means import (
 )
 from mercer.columns.texts import TextMap, TextSample
 from mercer.columns.views import Levels, view_table
-from mercer.estimators import TableModel
 from mercer.estimators.columns import StreamColumns
 from mercer.exceptions import LeakWarning
 from mercer_app.files import read_tables
+from mercer_app.rows import TableRows
 
 
 def number_form(*levels):
@@ -572,9 +572,8 @@ def test_many_categories_tell_of_the_target():
     y = effect[towns] + 0.3 * frame["x"] + 0.3 * rng.normal(size=1500)
     frame["y"] = y
     train, test = frame[:1000], frame[1000:]
-    model = TableModel(
-        KernelRegressor(random_state=0), TablePreprocessor(exclude=("y",)), "y"
-    ).partial_fit(train).finish()  # fmt: skip
+    rows = TableRows(KernelRegressor(random_state=0), TablePreprocessor(exclude=("y",)), "y")
+    model = rows.partial_fit(train).finish().model
     explained = 1 - np.mean((model.predict(test) - test["y"]) ** 2) / test["y"].var()
     assert explained > 0.75  # of .91; with indicators of 128 towns .6
 
@@ -585,8 +584,8 @@ def test_noise_of_many_categories_does_no_harm():
     frame = pd.DataFrame({"noise": noise, "x": rng.normal(size=1200)})
     frame["y"] = np.where(frame["x"] + 0.5 * rng.normal(size=1200) > 0, "yes", "no")
     columns = TablePreprocessor(exclude=("y",), kinds={"noise": "category"})
-    model = TableModel(KernelClassifier(random_state=0), columns, "y")
-    model.partial_fit(frame[:800]).finish()
+    rows = TableRows(KernelClassifier(random_state=0), columns, "y")
+    model = rows.partial_fit(frame[:800]).finish().model
     # The best is .15. With their own targets in the means of the rows that are learned, .22.
     assert np.mean(model.predict(frame[800:]) != frame["y"][800:]) < 0.18
 
@@ -669,9 +668,10 @@ def test_copies_of_the_target_are_said(rng):
 def test_a_leak_is_said_loudly_and_stays_with_the_model(tmp_path, rng):
     y = rng.normal(size=N)
     table = {"cents": 100 * y, "x": rng.normal(size=N), "y": y}
-    model = TableModel(KernelRegressor(), TablePreprocessor(exclude=("y",)), "y")
+    rows = TableRows(KernelRegressor(), TablePreprocessor(exclude=("y",)), "y")
     with pytest.warns(LeakWarning, match=r"'cents' \(a copy .*exclude=\('cents',\)"):
-        model.partial_fit(table)
+        model = rows.partial_fit(table).model
+    assert model.roles_.leaks == {"cents": "a copy of the target in another unit"}
     assert "LEAK? a copy of the target in another unit" in str(model.audit_)
     model.save(tmp_path / "m")
     from mercer import load_model
@@ -683,10 +683,12 @@ def test_a_target_written_as_amounts_is_a_quantity(tmp_path, rng):
     x = rng.normal(size=N)
     expected = 5000 + 1000 * x + 50 * rng.normal(size=N)
     table = {"x": x, "z": rng.normal(size=N), "y": [f"${v:,.2f}" for v in expected]}
-    model = TableModel(KernelRegressor(), TablePreprocessor(exclude=("y",)), "y").partial_fit(table)
-    assert np.corrcoef(model.predict(table), expected)[0, 1] > 0.99
+    rows = TableRows(KernelRegressor(), TablePreprocessor(exclude=("y",)), "y").partial_fit(table)
+    assert np.corrcoef(rows.model.predict(table), expected)[0, 1] > 0.99
     with pytest.raises(ValueError, match="holds 'none' in row 1"):
-        model.partial_fit({"x": [0.0, 1.0], "z": [0.0, 1.0], "y": ["$5", "none"]})
+        rows.partial_fit({"x": [0.0, 1.0], "z": [0.0, 1.0], "y": ["$5", "none"]})
+    with pytest.raises(ValueError, match="'none'"):
+        rows.model.partial_fit({"x": [0.0, 1.0], "z": [0.0, 1.0]}, ["$5", "none"])
 
 
 def test_the_guide_shows_what_the_command_says(tmp_path, monkeypatch, mercer):

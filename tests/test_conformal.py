@@ -584,7 +584,7 @@ def test_adaptive_widths_are_kept_as_plain_data():
         assert copy.width() == find.width()
         copy.update(error)
         find.update(error)
-    oracle = np.sort(np.array(find._last))
+    oracle = np.sort(np.array(find._errors))
     assert find._sorted == oracle.tolist()
 
 
@@ -703,17 +703,16 @@ def priced(homes):
 
 def test_a_model_of_a_table_has_intervals_in_units_of_the_target(homes, priced):
     new = pd.read_csv(homes / "new.csv")
-    found = priced.predict_interval(new, 0.8, extra="drop")
+    found = priced.predict_interval(new, 0.8)
     price = new["price"].to_numpy()
-    n_held = len(priced.estimator.held_out_.y)
+    n_held = len(priced.held_out_.y)
     assert within(share_inside(found, price), 0.8, 800, n_held)
     widths = np.diff(found, axis=1)[:, 0]
     assert np.corrcoef(widths, new["size"])[0, 1] > 0.8
     again = mercer.load_model(homes / "price.mercer")
-    assert np.array_equal(again.predict_interval(new, 0.8, extra="drop"), found)
-    with pytest.raises(AttributeError, match="this is a regression"):
-        priced.predict_set(new, extra="drop")
-    other = again.calibrate(new[:400]).predict_interval(new[400:], 0.8, extra="drop")
+    assert np.array_equal(again.predict_interval(new, 0.8), found)
+    assert not hasattr(priced, "predict_set")
+    other = again.calibrate(new[:400], price[:400]).predict_interval(new[400:], 0.8)
     assert within(share_inside(other, price[400:]), 0.8, 400, 400)
     assert not np.array_equal(other, found[400:])
 
@@ -724,7 +723,7 @@ def test_the_command_writes_intervals(homes, priced, mercer, tmp_path):
     assert mercer(*asked, "--interval", 0.8)[0] == 0
     written = pd.read_parquet(out)
     assert list(written) == ["prediction", "lower", "upper"]
-    expected = priced.predict_interval(pd.read_csv(homes / "new.csv"), 0.8, extra="drop")
+    expected = priced.predict_interval(pd.read_csv(homes / "new.csv"), 0.8)
     assert_allclose(written[["lower", "upper"]], expected)
     assert mercer(*asked, "--interval", 0.8, "--calibrate", homes / "new.csv")[0] == 0
     assert not np.allclose(pd.read_parquet(out)["lower"], written["lower"])

@@ -648,7 +648,7 @@ def test_streams_and_trainings_read_what_they_are_told(tmp_path):
     assert batches[0][0][:2].tolist() == [[0.5, 0.25], [1.5, 1.25]]
     training = FileTraining(path, "y", task="regression", options={"expansion": "full"})
     training.start()
-    assert training.model_.columns_ == ["a", "b", "y"]
+    assert training.rows_.columns_ == ["a", "b", "y"]
     assert fingerprint(training.data)["columns"] == ["a: double", "b: double", "y: int64"]
 
 

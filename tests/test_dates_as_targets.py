@@ -9,15 +9,22 @@ import pandas as pd
 import pytest
 
 from command_line import run
-from mercer import KernelRanker, KernelRegressor, load_model
+from mercer import (
+    GaussianProcessRegressor,
+    KernelRanker,
+    KernelRegressor,
+    ValueFunction,
+    load_model,
+)
 from mercer.columns import TablePreprocessor, guess_task
 from mercer.columns.readings import TargetForm
 from mercer.columns.views import Levels, Numbers
-from mercer.estimators import TableModel
-from mercer.expansions import KOMP
+from mercer.expansions import KOMP, Stream
+from mercer.kernels import Gaussian
 from mercer.losses import Quantile
 from mercer_app.export import export_python
 from mercer_app.report.whole import kept_back
+from mercer_app.rows import TableRows
 
 pytestmark = pytest.mark.usefixtures("quick_race")
 
@@ -46,13 +53,17 @@ FORMS = {
 }
 
 
-def learned(due, estimator=None, **columns):
-    model = TableModel(
+def reading(due, estimator=None, **columns):
+    rows = TableRows(
         estimator or KernelRegressor(random_state=0),
         TablePreprocessor(exclude=("due",), **columns),
         "due",
     )
-    return model.partial_fit(table(due)).finish()
+    return rows.partial_fit(table(due)).finish()
+
+
+def learned(due, estimator=None, **columns):
+    return reading(due, estimator, **columns).model
 
 
 def table(due):
@@ -153,6 +164,24 @@ def test_quantiles_of_dates_are_dates():
     assert answers.dtype.kind == "M"
 
 
+def test_processes_of_tables_answer_dates(tmp_path):
+    process = GaussianProcessRegressor(
+        noise=0.01, normalize_y=True, n_features=200, random_state=0
+    )  # fmt: skip
+    model = learned(DATES.strftime("%d.%m.%Y").to_numpy(), process)
+    answers = model.predict({"a": A})
+    assert answers.dtype == np.dtype("M8[D]")
+    assert np.mean(np.abs(answers - DATES.to_numpy()) / np.timedelta64(1, "D")) < 4.0
+    model.save(tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    np.testing.assert_array_equal(again.predict({"a": A}), answers)
+    assert kept_back(again) is None
+    assert again.predict_interval({"a": A}).dtype == answers.dtype
+    again.partial_fit({"a": A[:2]}, ["31.01.2022", "01.02.2022"])
+    with pytest.raises(ValueError, match="no date as the first ones are written"):
+        again.partial_fit({"a": A[:1]}, ["2022-01-31"])
+
+
 def test_it_can_be_said_whether_days_or_months_come_first():
     due = np.array([f"{1 + i % 12}/{1 + i % 11}/2024" for i in range(N)], dtype=object)
     assert guess_task(due).reason == "dates written mdy, a guess, with errors in days"
@@ -231,9 +260,190 @@ def test_dates_may_be_classes_if_somebody_says_so(mercer, tmp_path):
     assert model.classes_.tolist() == ["2024-01-31", "2024-02-29"]
 
 
-def test_arrays_of_dates_are_refused_with_what_to_do():
-    with pytest.raises(ValueError, match="TableModel, which learns a column of dates"):
-        KernelRegressor().fit(A[:, None], DATES.to_numpy())
+# -- arrays of them ------------------------------------------------------------------------------
+
+EPOCH, DAY = pd.Timestamp("1970-01-01"), pd.Timedelta("1D")
+ROWS = np.column_stack([A, RNG.normal(size=N)])
+NAMED = [{"a": a, "b": b} for a, b in ROWS.tolist()]
+AMOUNTS = (1e4 + 3e3 * A + 20.0 * RNG.normal(size=N)).round(2)
+PROCESS = {"noise": 0.01, "normalize_y": True, "n_features": 200, "random_state": 0}
+MAKERS = {
+    "sums": lambda: KernelRegressor(random_state=0),
+    "steps": lambda: KernelRegressor(
+        kernel="gaussian", expansion=KOMP(max_size=60), normalize_y=True, n_passes=9,
+        random_state=0,
+    ),
+    "process": lambda: GaussianProcessRegressor(**PROCESS),
+}  # fmt: skip
+
+# What is given, what is meant, in what unit, the type of answers, and how far off they may be.
+GIVEN = {
+    "days": (DATES.to_numpy().astype("M8[D]"), DAYS, "days", "M8[D]", 8.0),
+    "a series": (pd.Series(MOMENTS), ((MOMENTS - EPOCH) / DAY).to_numpy(), "days", "M8[s]", 8.0),
+    "text": (DATES.strftime("%d.%m.%Y").tolist(), DAYS, "days", "M8[D]", 8.0),
+    "objects": ([day.date() for day in DATES], DAYS, "days", "M8[D]", 8.0),
+    "times": (
+        [dt.time(m // 60, m % 60) for m in CLOCK.tolist()],
+        CLOCK / 60.0,
+        "hours",
+        "U10",
+        1.0,
+    ),
+    "amounts": ([f"${value:,.2f}" for value in AMOUNTS], AMOUNTS, "$", "f8", 800.0),
+}
+
+
+def first(y, n=None):
+    return y.iloc[:n] if hasattr(y, "iloc") else y[:n]
+
+
+def numbers_of(model, answers):
+    """Answers as numbers in the unit that was learned."""
+    if model.target_form_.kind == "date":
+        return (answers - np.datetime64("1970-01-01")) / np.timedelta64(1, "D")
+    if model.target_form_.kind == "time":
+        parts = np.array([np.int64(one.split(":")) for one in answers.ravel()])
+        return (parts @ [1.0, 1 / 60, 1 / 3600]).reshape(answers.shape)
+    return answers
+
+
+@pytest.mark.parametrize("given", GIVEN)
+@pytest.mark.parametrize("make", MAKERS)
+def test_arrays_of_dates_and_amounts_are_learned_and_answered_as_such(make, given, tmp_path):
+    y, truth, unit, dtype, off = GIVEN[given]
+    model = MAKERS[make]().fit(ROWS, y)
+    assert model.target_form_.unit == unit
+    answers = model.predict(ROWS)
+    assert answers.dtype == np.dtype(dtype)
+    assert np.abs(numbers_of(model, answers) - truth).mean() < off
+    assert model.score(ROWS, y) > 0.9
+    if make == "steps":  # which keep no rows back
+        model.calibrate(ROWS, y)
+    ends = model.predict_interval(ROWS, 0.9)
+    assert (ends.shape, ends.dtype) == ((N, 2), answers.dtype)
+    low, high = numbers_of(model, ends).T
+    assert np.mean((low <= truth) & (truth <= high)) > 0.8
+    # As numbers the same is learned and said.
+    plain = MAKERS[make]().fit(ROWS, truth)
+    assert plain.target_form_ is None
+    found = plain.predict(ROWS)
+    np.testing.assert_array_equal(model.target_form_.answers(found), answers)
+    assert model.score(ROWS, y) == plain.score(ROWS, truth)
+    # A file keeps it, and what is learned on is written in the same way.
+    model.save(tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    np.testing.assert_array_equal(again.predict(ROWS), answers)
+    np.testing.assert_array_equal(again.predict_interval(ROWS), model.predict_interval(ROWS))
+    for one in (model, again):
+        one.partial_fit(ROWS[:40], first(y, 40))
+        assert one.predict(ROWS).dtype == answers.dtype
+    np.testing.assert_array_equal(again.predict(ROWS), model.predict(ROWS))
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize(
+    ("given", "wrong", "words"),
+    [
+        ("days", ["soon"], "'soon' in row 0.*no date as the first ones"),
+        ("days", [3.5], "3.5 in row 0.*no date as the first ones"),
+        ("days", [np.datetime64("NaT", "D")], "no|nothing"),
+        ("text", ["2024-01-31"], "'2024-01-31' in row 0.*no date as the first ones"),
+        ("times", ["noon"], "'noon' in row 0.*no time as the first ones"),
+        ("amounts", ["much"], "'much' in row 0.*no number as the first ones"),
+        ("amounts", [None], "nothing, in 1 of 1 rows"),
+    ],
+)
+def test_later_targets_that_are_written_otherwise_change_nothing(make, given, wrong, words):
+    model = MAKERS[make]().fit(ROWS, GIVEN[given][0])
+    before = model.predict(ROWS)
+    with pytest.raises(ValueError, match=words):
+        model.partial_fit(ROWS[:1], wrong)
+    with pytest.raises(ValueError, match=words):
+        model.score(ROWS[:1], wrong)
+    np.testing.assert_array_equal(model.predict(ROWS), before)
+
+
+def test_a_new_fit_forgets_how_targets_were_written():
+    for make in MAKERS.values():
+        model = make().fit(ROWS, DATES).fit(ROWS, A)
+        assert model.target_form_ is None
+        assert model.predict(ROWS).dtype == np.float64
+        again = make().partial_fit(ROWS, DATES)
+        assert again.predict(ROWS).dtype == np.dtype("M8[D]")
+
+
+def test_a_fit_that_fails_leaves_the_form_of_before():
+    model = MAKERS["steps"]().fit(ROWS, DATES)
+    with pytest.raises(ValueError, match="0 feature"):
+        model.fit(ROWS[:, :0], A)
+    assert model.predict(ROWS).dtype == np.dtype("M8[D]")
+
+
+@pytest.mark.parametrize("expansion", [Stream(), KOMP(max_size=60)], ids=repr)
+@pytest.mark.parametrize("given", GIVEN)
+def test_dates_and_amounts_are_learned_row_by_row(given, expansion, tmp_path):
+    y, _, _, dtype, _ = GIVEN[given]
+    options = {} if isinstance(expansion, Stream) else {"kernel": Gaussian(1.0)}
+    model = KernelRegressor(expansion=expansion, random_state=0, **options)
+    assert model.predict_one(NAMED[0]) == 0.0
+    cells = y.tolist() if hasattr(y, "tolist") else y
+    cells = list(y) if given in ("days", "a series") else cells
+    for i in range(60):
+        model.learn_one(NAMED[i], cells[i])
+    with pytest.raises(ValueError, match=r"no .* as the first ones"):
+        model.learn_one(NAMED[60], "soon")
+    assert model.n_samples_seen_ == 60
+    one = model.predict_one(NAMED[61])
+    many = model.predict(ROWS[61:64])
+    assert many.dtype.kind == np.dtype(dtype).kind
+    np.testing.assert_allclose(one, many[0]) if given == "amounts" else None
+    assert given == "amounts" or one == many[0]
+    model.save(tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    for each in (model, again):
+        for i in range(60, N):
+            each.learn_one(NAMED[i], cells[i])
+    assert again.predict_one(NAMED[3]) == model.predict_one(NAMED[3])
+
+
+def test_quantiles_and_several_targets():
+    levels = KernelRegressor(Quantile([0.1, 0.9]), random_state=0).fit(ROWS, DATES)
+    assert levels.predict(ROWS).shape == (N, 2)
+    assert levels.predict(ROWS).dtype == np.dtype("M8[D]")
+    assert 0.3 < levels.score(ROWS, DATES) < 1.0
+    both = np.column_stack([DATES.to_numpy(), DATES.to_numpy()])
+    for make in MAKERS.values():
+        with pytest.raises((ValueError, TypeError), match=r"date|text"):
+            make().fit(ROWS, both)
+
+
+def test_intervals_are_found_by_dates_that_are_given_later():
+    model = MAKERS["steps"]().partial_fit(ROWS[:60], DATES[:60])
+    model.calibrate(ROWS[60:], DATES[60:])
+    ends = model.predict_interval(ROWS[:60], 0.9)
+    assert ends.dtype == np.dtype("M8[D]")
+    assert np.mean((ends[:, 0] <= DATES[:60]) & (DATES[:60] <= ends[:, 1])) > 0.8
+
+
+def test_explanations_of_arrays_of_dates_are_in_days():
+    for make in MAKERS.values():
+        model = make().fit(ROWS, DATES)
+        told = model.explain(ROWS[:2])
+        assert told.quantity == "prediction in days since 1970"
+        np.testing.assert_allclose(told.prediction, DAYS[:2], atol=20.0)
+
+
+def test_only_regressions_learn_dates():
+    with pytest.raises((ValueError, TypeError), match="dates"):
+        ValueFunction(0.9).fit(ROWS[:-1], DATES[:-1], ROWS[1:])
+
+
+def test_processes_tell_deviations_in_the_unit_of_the_spread():
+    model = MAKERS["process"]().fit(ROWS, DATES)
+    plain = MAKERS["process"]().fit(ROWS, DAYS)
+    mean, deviation = model.predict(ROWS, return_std=True)
+    assert mean.dtype == np.dtype("M8[D]")
+    np.testing.assert_array_equal(deviation, plain.predict(ROWS, return_std=True)[1])
 
 
 @pytest.mark.parametrize(
@@ -250,16 +460,16 @@ def test_arrays_of_dates_are_refused_with_what_to_do():
 )
 def test_a_ranking_takes_dates_and_amounts_in_their_order(due, words, tmp_path):
     ranker = KernelRanker(kernel="gaussian", expansion=KOMP(max_size=100), random_state=0)
-    model = learned(np.asarray(due), ranker)
-    assert model.ranked_by.startswith(words)
-    assert bool(model.ranked_by) == bool(words)
-    model.save(tmp_path / "m.mercer")
-    again = load_model(tmp_path / "m.mercer")
-    np.testing.assert_array_equal(again.targets(table(due)), model.targets(table(due)))
-    for one in (model, again):
-        low, high = one.predict({"a": np.array([-1.5, 1.5])})
+    rows = reading(np.asarray(due), ranker)
+    rows.model.save(tmp_path / "m.mercer")
+    again = TableRows.of(load_model(tmp_path / "m.mercer"))
+    np.testing.assert_array_equal(again.targets(table(due)), rows.targets(table(due)))
+    for one in (rows, again):
+        assert one.ranked_by.startswith(words)
+        assert bool(one.ranked_by) == bool(words)
+        low, high = one.model.predict({"a": np.array([-1.5, 1.5])})
         assert low < high
-        assert one.target_form_ is None
+        assert one.target_form is None
 
 
 def test_the_command_says_by_what_rows_are_ranked(mercer, tmp_path):

@@ -451,8 +451,12 @@ def test_files_that_were_tampered_with_are_refused():
         state = model.to_state()
         type(model).from_state(copy.deepcopy(state))
         for path, value, message in (
-            (("function", "arrays", "coefficients"), np.full((20, 1), np.nan), "fit together"),
-            (("function", "numbers", "n_outputs"), 5, "fit together"),
+            (
+                ("function", "arrays", "coefficients"),
+                np.full((20, 1), np.nan),
+                "`coefficients` must be",
+            ),
+            (("function", "numbers", "n_outputs"), 5, "must be of shape"),
             (("rows", "n_solved"), 10**6, "More rows were solved for"),
         ):
             wrong = copy.deepcopy(state)

@@ -90,7 +90,7 @@ def test_losses_of_a_regressor_are_those_of_its_predictions(rows, fitted):
 def test_own_losses_are_of_the_scores(loss, rows):
     X, y = rows
     model = KernelRegressor(loss, random_state=0).fit(X, np.abs(y))
-    scores = model._scores(X)
+    scores = model.scores(X)
     expected = model.loss_.value(np.abs(y)[:, None], scores)
     assert_array_equal(row_losses(model, X, np.abs(y)), expected)
 

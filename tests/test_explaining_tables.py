@@ -19,8 +19,8 @@ from mercer import GaussianProcessRegressor, KernelRegressor, NoveltyDetector, l
 from mercer.columns import TablePreprocessor
 from mercer.display import DependenceDisplay, ExplanationDisplay, ImportanceDisplay
 from mercer.display.explaining import cells_of
-from mercer.estimators import TableModel
 from mercer_app.report.matters import column_shares, matters_section
+from mercer_app.rows import TableRows
 
 matplotlib.use("Agg")
 pytestmark = pytest.mark.usefixtures("quick_race")
@@ -79,7 +79,7 @@ def files(tmp_path_factory):
 @pytest.mark.parametrize("name", ["numbers", "process", "quantiles", "classes", "three"])
 def test_columns_of_tables_in_units_of_the_target(files, name):
     model, test = load_model(files / f"{name}.mercer"), table(20, 1)
-    assert model.feature_names_in_ == COLUMNS
+    assert model.feature_names_in_.tolist() == COLUMNS
     shares = dict(zip(COLUMNS, model.feature_importances_, strict=True))
     assert_allclose(sum(shares.values()), 1.0)
     assert shares["steady"] == 0.0
@@ -90,10 +90,10 @@ def test_columns_of_tables_in_units_of_the_target(files, name):
     if name in ("classes", "three"):
         labels = told.output if name == "three" else ["yes"] * 20
         places = [model.classes_.tolist().index(label) for label in labels]
-        expected = model.predict_proba(test, extra="drop")[np.arange(20), places]
+        expected = model.predict_proba(test)[np.arange(20), places]
         assert_allclose(told.prediction, expected)
     else:
-        expected = model.predict(test, extra="drop")
+        expected = model.predict(test)
         expected = expected[:, 1] if name == "quantiles" else expected
         assert_allclose(told.prediction, expected, rtol=1e-9)
         assert np.ptp(told.contributions[:, 0]) > 20.0
@@ -105,7 +105,7 @@ def test_grids_are_in_the_units_of_the_columns(files):
     def mean_with(name, value, like):
         column = pa.array([value] * 20, type=like.schema.field(name).type)
         rows = like.set_column(like.column_names.index(name), name, column)
-        return model.predict(rows, extra="drop").mean()
+        return model.predict(rows).mean()
 
     ages = model.partial_dependence("age", grid=[20.0, 60.0], background=test)
     assert_allclose(ages.values, [mean_with("age", v, test) for v in (20.0, 60.0)])
@@ -131,12 +131,11 @@ def test_grids_of_single_precision_are_what_was_read():
     rng = np.random.default_rng(0)
     columns = {f"c{i}": rng.integers(0, 9, 300).astype(float) for i in range(70)}
     rows = pa.table({**columns, "z": columns["c0"] + columns["c1"]})
-    model = TableModel(
+    reading = TableRows(
         KernelRegressor(random_state=0), TablePreprocessor(exclude=("z",), dtype="auto"), "z"
-    )
-    model.partial_fit(rows)
-    assert model.inputs(rows, extra="drop").dtype == np.float32
-    assert_array_equal(model.partial_dependence("c0").grid, np.arange(9.0))
+    ).partial_fit(rows)
+    assert reading.inputs(rows, extra="drop").dtype == np.float32
+    assert_array_equal(reading.model.partial_dependence("c0").grid, np.arange(9.0))
 
 
 def test_many_categories_are_shown_by_their_frequency():
@@ -144,9 +143,9 @@ def test_many_categories_are_shown_by_their_frequency():
     code = np.array([f"c{i:02}" for i in range(60)])[np.minimum(rng.geometric(0.05, 4000), 59)]
     z = np.array([int(one[1:]) % 7 for one in code], dtype=float)
     rows = pa.table({"code": code, "z": z})
-    model = TableModel(KernelRegressor(random_state=0), TablePreprocessor(exclude=("z",)), "z")
-    model.partial_fit(rows)
-    assert any(":mean" in name for name in model.preprocessor.feature_names_out())
+    reading = TableRows(KernelRegressor(random_state=0), TablePreprocessor(exclude=("z",)), "z")
+    model = reading.partial_fit(rows).model
+    assert any(":mean" in name for name in model.preprocessor_.feature_names_out())
     curve = model.partial_dependence("code", grid_size=10)
     assert len(curve.grid) == 10
     assert set(curve.grid) <= set(np.unique(code))
@@ -156,7 +155,8 @@ def test_many_categories_are_shown_by_their_frequency():
 def test_tasks_without_rows_of_their_own():
     rng = np.random.default_rng(0)
     rows = pa.table({"a": rng.normal(size=300), "b": rng.normal(size=300)})
-    model = TableModel(NoveltyDetector(random_state=0), TablePreprocessor()).partial_fit(rows)
+    reading = TableRows(NoveltyDetector(random_state=0), TablePreprocessor())
+    model = reading.partial_fit(rows).model
     told = model.explain(rows.slice(0, 3))
     assert_allclose(told.prediction, model.decision_function(rows.slice(0, 3)))
     assert_allclose(model.feature_importances_, 0.5, atol=0.2)
@@ -329,7 +329,7 @@ def test_classes_and_levels_on_the_command_line(files, mercer, tmp_path):
     test = files / "test.parquet"
     assert mercer("explain", files / "three.mercer", test, "--out", tmp_path / "c.csv")[0] == 0
     found = csv.read_csv(tmp_path / "c.csv")
-    predicted = load_model(files / "three.mercer").predict(table(20, 1), extra="drop")
+    predicted = load_model(files / "three.mercer").predict(table(20, 1))
     assert found.column("class").to_pylist() == predicted.tolist()
     words = "--rows", 1, "--json"
     one = json.loads(mercer("explain", files / "three.mercer", test, "--output", 0, *words)[1])
@@ -344,7 +344,7 @@ def test_other_rows_to_compare_with(files, mercer):
     model = load_model(files / "numbers.mercer")
     words = "explain", files / "numbers.mercer", files / "test.parquet", "--json", "--rows", 1
     rows = json.loads(mercer(*words, "--background", files / "test.csv")[1])["rows"]
-    baseline = model.predict(table(20, 1), extra="drop").mean()
+    baseline = model.predict(table(20, 1)).mean()
     assert_allclose(rows[0]["baseline"], baseline)
 
 
@@ -385,6 +385,6 @@ def test_the_command_says_what_is_wrong(files, mercer, monkeypatch, words):
 
 
 def test_processes_keep_rows_in_files(files):
-    process = load_model(files / "process.mercer").estimator
+    process = load_model(files / "process.mercer")
     assert isinstance(process, GaussianProcessRegressor)
     assert process._explained().background().shape[0] == 256

@@ -31,7 +31,6 @@ from mercer import (
 from mercer.columns import TablePreprocessor, calendar_parts, written
 from mercer.columns.forms import DateForm
 from mercer.columns.readings import Reading
-from mercer.estimators import TableModel
 from mercer.expansions import (
     ALD,
     KOMP,
@@ -81,6 +80,7 @@ from mercer_app.export import (
 )
 from mercer_app.export import columns as column_trees
 from mercer_app.export._kernels import kernel_tree
+from mercer_app.rows import TableRows
 from mercer_app.training import TransitionColumns
 
 # Its tables hold cells that are no numbers and no dates among such.
@@ -392,15 +392,11 @@ def frame(n: int = 300) -> pd.DataFrame:
     return table
 
 
-def of_table(estimator, target: str | None, **columns) -> TableModel:
-    table = frame()
-    model = TableModel(
-        estimator,
-        TablePreprocessor(exclude=("price", "kind"), kinds={"zip": "category"}, **columns),
-        target,
+def of_table(estimator, target: str | None, **columns):
+    preprocessor = TablePreprocessor(
+        exclude=("price", "kind"), kinds={"zip": "category"}, **columns
     )
-    model.warm_up(table)
-    return model.learn(*model.rows(table)).finish()
+    return TableRows(estimator, preprocessor, target).partial_fit(frame()).finish().model
 
 
 TABLE_MODELS = {
@@ -524,10 +520,9 @@ def test_files_have_what_reads_text_only_if_there_is_some(tmp_path: Path) -> Non
     whole = exported(TABLE_MODELS["regression"](), tmp_path)
     assert {"read_dates", "read_numbers", "PARTS", "compact_dates"} < {*whole}
     columns = TablePreprocessor(exclude=("price",))
-    model = TableModel(KernelRegressor(expansion="komp"), columns, "price")
-    table = frame()[["age", "rooms", "price"]]
-    model.warm_up(table)
-    plain = exported(model.learn(*model.rows(table)).finish(), tmp_path)
+    rows = TableRows(KernelRegressor(expansion="komp"), columns, "price")
+    rows.partial_fit(frame()[["age", "rooms", "price"]]).finish()
+    plain = exported(rows.model, tmp_path)
     assert not {"read_dates", "read_numbers", "PARTS", "compact_dates"} & {*plain}
 
 
@@ -547,10 +542,10 @@ def test_a_category_may_have_any_name() -> None:
     # Also the one that stands for arrays in a file.
     table = pd.DataFrame({"word": ["array", "b"] * 40, "x": np.arange(80) % 9})
     columns = TablePreprocessor(categories=1, exclude=("x",))
-    model = TableModel(KernelRegressor(expansion="komp"), columns, "x")
+    rows = TableRows(KernelRegressor(expansion="komp"), columns, "x")
     with pytest.warns(UserWarning, match="frequent categories"):
-        model.warm_up(table)
-    model = model.learn(*model.rows(table)).finish()
+        rows.warm_up(table)
+    model = rows.partial_fit(table).finish().model
     names: dict = {"__name__": "exported"}
     exec(compile(_models.source_of(model), "model.py", "exec"), names)
     assert_allclose(names["predict"](table), model.predict(table), rtol=1e-6)
@@ -577,13 +572,13 @@ def test_rows_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 
 def test_a_kind_of_input_that_is_not_known_is_refused(tmp_path: Path, monkeypatch) -> None:
     model = TABLE_MODELS["regression"]()
-    names = [*model.preprocessor.feature_names_out()[:-1], "when=(weekday)"]
+    names = [*model.preprocessor_.feature_names_out()[:-1], "when=(weekday)"]
     with monkeypatch.context() as patch:
         patch.setattr(TablePreprocessor, "feature_names_out", lambda self: names)
         with pytest.raises(ExportError, match=r"'when=\(weekday\)' is made of its column"):
             export_python(model, tmp_path / "m.py")
-    whole = TableModel.inputs
-    monkeypatch.setattr(TableModel, "inputs", lambda self, table: whole(self, table) + 0.5)
+    whole = TablePreprocessor.transform
+    monkeypatch.setattr(TablePreprocessor, "transform", lambda *a, **more: whole(*a, **more) + 0.5)
     with pytest.raises(ExportError, match="is made of its column"):
         export_python(model, tmp_path / "m.py")
     assert not (tmp_path / "m.py").exists()

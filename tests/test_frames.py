@@ -29,11 +29,12 @@ from mercer import (
     load_model,
 )
 from mercer.columns import TablePreprocessor
-from mercer.estimators import TableModel
 from mercer.expansions import KOMP, Dictionary, RandomFeatures
+from mercer.kernels import Gaussian
 from mercer_app.export import ExportError, export_python
+from mercer_app.rows import TableRows
 from mercer_app.training import FileTraining
-from mercer_cluster import predict
+from mercer_cluster import ShardTraining, predict
 
 pd = pytest.importorskip("pandas", reason="frames need pandas")
 pa = pytest.importorskip("pyarrow", reason="tables need pyarrow")
@@ -115,7 +116,7 @@ def columns(n=N, seed=0):
 
 
 def encoding(table, y):
-    """Encode by what a TableModel has for its columns, numbers unscaled."""
+    """Encode by what a training on files has for its columns, numbers unscaled."""
     return TablePreprocessor(warmup_rows=None, scaling="none", suspects="keep").fit(table, y)
 
 
@@ -304,7 +305,7 @@ def test_dates_of_a_stream_become_parts_of_the_calendar():
     for start in range(0, N, 10):
         rows = slice(start, start + 10)
         model.partial_fit(frame[rows], y[rows], classes=["in", "out"])
-    assert model._n_inputs == 6
+    assert model.n_inputs_ == 6
     assert model.score(frame, y) > np.mean(y == "in") + 0.1
 
 
@@ -328,16 +329,21 @@ def test_codes_of_rows_are_left_out_with_a_word_unless_there_is_nothing_else():
     assert not classifier().fit(frame[["code"]], y).audit_.left_out
 
 
-@pytest.mark.parametrize("make", [KernelRegressor, KernelClassifier])
-@pytest.mark.parametrize("n_rows", [120, 700])
-def test_files_and_frames_give_the_same_model(make, n_rows, tmp_path):
-    """Bit for bit, where they learn the same rows in the same order; scales are chosen alike."""
+def towns(n_rows):
+    """Return dates, numbers with gaps, categories, and a target."""
     table, _ = dated(n_rows)
     rng = np.random.default_rng(1)
     table["height"] = rng.normal(500.0, 90.0, n_rows)
     table["width"] = np.where(rng.random(n_rows) < 0.1, np.nan, rng.normal(size=n_rows))
     table["town"] = rng.choice(["Bern", "Bonn", "Ulm"], n_rows)
-    target = 0.01 * table["height"] + (table["town"] == "Ulm") + rng.normal(0.0, 0.1, n_rows)
+    return table, 0.01 * table["height"] + (table["town"] == "Ulm") + rng.normal(0.0, 0.1, n_rows)
+
+
+@pytest.mark.parametrize("make", [KernelRegressor, KernelClassifier])
+@pytest.mark.parametrize("n_rows", [120, 700])
+def test_files_and_frames_give_the_same_model(make, n_rows, tmp_path):
+    """Bit for bit, where they learn the same rows in the same order; scales are chosen alike."""
+    table, target = towns(n_rows)
     if make is KernelClassifier:
         target = target.gt(target.median()).map({True: "high", False: "low"})
     model = make(shuffle=False, random_state=0).fit(table, target)
@@ -346,11 +352,40 @@ def test_files_and_frames_give_the_same_model(make, n_rows, tmp_path):
     training = FileTraining(file, "target", shuffle_buffer=0).start()
     training.run(tmp_path / "model.mercer")
     of_file = training.model_
-    inputs = of_file.inputs(table, learned=True)
+    inputs = training.rows_.inputs(table, learned=True)
     np.testing.assert_array_equal(inputs, model.preprocessor_.transform(table, learned=True))
-    scores = of_file.estimator.predict(of_file.inputs(table))
-    np.testing.assert_array_equal(scores, model.predict(table))
+    np.testing.assert_array_equal(of_file.predict(table), model.predict(table))
     assert of_file.history_.loss.tolist() == model.history_.loss.tolist()
+
+
+def test_files_and_frames_give_the_same_model_by_steps(tmp_path):
+    table, target = towns(700)
+    file = tmp_path / "rows.parquet"
+    table.assign(target=target).to_parquet(file)
+    options = {"kernel": Gaussian(3.0), "expansion": KOMP()}
+    training = FileTraining(file, "target", options=options, scaling="none", shuffle_buffer=0)
+    training.start().run(tmp_path / "model.mercer")
+    model = KernelRegressor(**options, normalize_y=True, shuffle=False, random_state=0)
+    model.fit(table, target)
+    assert training.model_.get_params()["normalize_y"]
+    np.testing.assert_array_equal(training.model_.predict(table), model.predict(table))
+
+
+def test_shards_and_frames_give_the_same_model(tmp_path):
+    """Columns alike, and answers as near as another order of the rows leaves them."""
+    table, target = towns(700)
+    for i in range(3):
+        table.assign(target=target)[i::3].to_parquet(tmp_path / f"part-{i}.parquet")
+    training = ShardTraining(tmp_path, "target", engine="here").start()
+    training.run(tmp_path / "model.mercer")
+    model = KernelRegressor(random_state=0).fit(table, target)
+    of_shards = training.model_
+    assert str(of_shards.audit_) == str(model.audit_)
+    inputs = of_shards.preprocessor_.transform(table)
+    # Moments of merged columns are rounded to seven digits, so that no order matters.
+    np.testing.assert_allclose(inputs, model.preprocessor_.transform(table), rtol=1e-6)
+    apart = np.sqrt(np.mean((of_shards.predict(table) - model.predict(table)) ** 2))
+    assert apart < 0.2 * np.sqrt(np.mean((model.predict(table) - target) ** 2))
 
 
 def test_numbers_are_never_left_out():
@@ -683,7 +718,7 @@ def test_sparse_rows_do_not_fit_a_table():
 )
 def test_other_estimators_say_what_to_do_with_text(learn):
     frame, y = mixed()
-    with pytest.raises(ValueError, match=r"learns numbers.*TablePreprocessor, or use .*TableModel"):
+    with pytest.raises(ValueError, match=r"learns numbers.*TablePreprocessor, or train on files"):
         learn(frame, y)
 
 
@@ -733,13 +768,24 @@ def test_text_as_quantities_leads_to_the_classifier(y):
         regressor().fit(np.eye(4), y)
 
 
-@pytest.mark.parametrize("model", [KernelRegressor(), KernelClassifier()])
 @pytest.mark.parametrize("unit", ["D", "s"])
-def test_dates_are_no_targets(model, unit):
+def test_dates_are_no_classes_and_durations_no_targets(unit):
     days = np.arange("2024-01-01", "2024-01-31", dtype="M8[D]").astype(f"M8[{unit}]")
-    for y in (days, pd.Series(days), days - days[0]):
-        with pytest.raises(ValueError, match=r"y holds dates or durations.* numbers"):
-            model.fit(np.arange(30.0)[:, np.newaxis], y)
+    spans, dates = days - days[0], (days, pd.Series(days), days.astype(object))
+    X = np.arange(30.0)[:, np.newaxis]
+    for y in (spans, pd.Series(spans), spans.astype(object), spans.tolist()):
+        for model in (KernelRegressor(), KernelClassifier(), GaussianProcessRegressor()):
+            with pytest.raises(
+                ValueError, match=r"y holds dates or durations.* numbers|timedelta in"
+            ):
+                model.fit(X, y)
+    for y in dates:
+        with pytest.raises(
+            ValueError, match=r"y holds dates or durations.* classes|date(time)? in 3"
+        ):
+            KernelClassifier().fit(X, y)
+        # In days, as all are days.
+        assert KernelRegressor(random_state=0).fit(X, y).predict(X).dtype == np.dtype("M8[D]")
 
 
 def test_dates_as_text_are_read_where_dates_were_learned():
@@ -750,8 +796,14 @@ def test_dates_as_text_are_read_where_dates_were_learned():
     assert_array_equal(model.predict(text), model.predict(dates))
     with pytest.raises(ValueError, match=r"'day'.*'31\.01\.2024' in row 0.*pandas\.to_datetime"):
         model.predict(pd.DataFrame({"day": ["31.01.2024"]}))
+    soon, gap = (pd.DataFrame({"day": ["2024-01-31", one]}) for one in ("soon", None))
+    with pytest.warns(
+        UserWarning, match=r"'day' has 1 cell that .* as a date, first 'soon' in row 1"
+    ):
+        answers = model.predict(soon)
+    assert_array_equal(answers, model.predict(gap))
     with pytest.raises(ValueError, match=r"'day' held dates .* 'soon' in row 1 of this table"):
-        model.predict(pd.DataFrame({"day": ["2024-01-31", "soon"]}))
+        model.partial_fit(soon, [0.0, 1.0])
 
 
 def test_numbers_as_text_are_quantities():
@@ -964,7 +1016,7 @@ def test_commands_say_that_streams_of_text_are_for_python(tmp_path, capsys):
         run("predict", tmp_path / "model", tmp_path / "rows.parquet", "--out", tmp_path / "p.csv")
         == 2
     )
-    assert "Predict in Python" in capsys.readouterr().err
+    assert "Predict by `mercer stream --predict-only`, or in Python" in capsys.readouterr().err
     with pytest.raises(ExportError, match=r"dates as a stream\. Exported files know"):
         export_python(model, tmp_path / "model.py")
     (spread,) = predict(model, [frame], engine="here")
@@ -991,14 +1043,14 @@ def test_columns_help_by_what_dropping_them_costs():
 def test_models_of_tables_learn_the_same():
     frame, y = mixed()
     model = classifier().fit(frame, y)
-    table = TableModel(
+    rows = TableRows(
         classifier(),
         TablePreprocessor(exclude=("y",), scaling="none"),
         "y",
     ).partial_fit(frame.assign(y=y))
     twin = classifier().partial_fit(frame, y)
-    assert np.array_equal(table.inputs(frame), model.preprocessor_.transform(frame))
-    assert np.array_equal(table.predict(frame), twin.predict(frame))
+    assert np.array_equal(rows.inputs(frame), model.preprocessor_.transform(frame))
+    assert np.array_equal(rows.model.predict(frame), twin.predict(frame))
 
 
 CELLS = st.one_of(

@@ -5,8 +5,10 @@ import warnings
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor as ClosedForm
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -272,6 +274,60 @@ def test_intervals_cover_what_they_promise():
     inside = np.abs(y[200:] - mean) < 1.96 * std
     # Standard error of a function's coverage over 40 functions is about 0.4 %.
     assert abs(inside.mean() - 0.95) < 0.015
+
+
+@pytest.mark.parametrize("parameters", [p.values[0] for p in METHODS])
+@pytest.mark.parametrize("normalize_y", [False, True])
+@pytest.mark.parametrize("n_targets", [None, 1, 3])
+def test_intervals_are_the_mean_and_quantiles_of_the_noisy_deviation(
+    parameters, normalize_y, n_targets
+):
+    y = Y if n_targets is None else np.column_stack([Y, Y**2, -3.0 * Y])[:, :n_targets]
+    model = plane_model(normalize_y=normalize_y, random_state=0, **parameters).fit(X, y)
+    mean, std = model.predict(NEW, return_std=True, include_noise=True)
+    for coverage in (0.5, 0.9, 0.99):
+        ends = model.predict_interval(NEW, coverage)
+        assert ends.shape == (len(NEW), 2, *mean.shape[1:])
+        half = norm.ppf(0.5 + coverage / 2.0) * std
+        assert_allclose(ends[:, 0], mean - half, rtol=1e-12)
+        assert_allclose(ends[:, 1], mean + half, rtol=1e-12)
+    assert_allclose(model.predict_interval(NEW), model.predict_interval(NEW, 0.9))
+
+
+def test_intervals_of_inducing_points_and_wrong_coverages():
+    model = GaussianProcessRegressor(
+        KERNEL, noise=NOISE, method="dictionary", random_state=0
+    ).fit(X, Y)  # fmt: skip
+    mean, std = model.predict(NEW, return_std=True, include_noise=True)
+    assert_allclose(model.predict_interval(NEW, 0.95)[:, 1], mean + norm.ppf(0.975) * std)
+    for coverage in (0.0, 1.0, 90, "much", None):
+        with pytest.raises(ValueError, match="coverage"):
+            model.predict_interval(NEW, coverage)
+    with pytest.raises(NotFittedError):
+        GaussianProcessRegressor().predict_interval(NEW)
+
+
+def test_dates_are_learned_in_units_of_their_spread_and_answered_as_dates(tmp_path):
+    days = np.round(20_000.0 + 30.0 * Y)
+    dates = days.astype(np.int64).astype("M8[D]")
+    options = {"noise": NOISE, "n_features": 100, "normalize_y": True, "random_state": 0}
+    model, plain = (GaussianProcessRegressor(KERNEL, **options).fit(X, y) for y in (dates, days))
+    (mean, std), (expected, deviation) = (
+        one.predict(NEW, return_std=True) for one in (model, plain)
+    )
+    assert_array_equal(mean, np.round(expected).astype(np.int64).astype("M8[D]"))
+    assert_array_equal(std, deviation)
+    ends = plain.predict_interval(NEW)
+    assert_array_equal(model.predict_interval(NEW), np.round(ends).astype(np.int64).astype("M8[D]"))
+    assert model.score(X, dates) == plain.score(X, days)
+    assert model.log_marginal_likelihood() == plain.log_marginal_likelihood()
+    model.save(tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    for one in (model, again):
+        one.partial_fit(X[:20], dates[:20])
+        with pytest.raises(ValueError, match="no date as the first ones are written"):
+            one.partial_fit(X[:1], ["soon"])
+    assert_array_equal(again.predict(NEW), model.predict(NEW))
 
 
 def test_marginal_likelihood_finds_the_noise():
@@ -561,18 +617,18 @@ def broken_states():
     return [
         (features, {"kernel": Gaussian()}, "lacks numbers"),
         (features, {"n_targets": 0}, "n_targets"),
-        (features, {"n_targets": 2, "flat": False}, "wrong shape"),
+        (features, {"n_targets": 2, "flat": False}, "must be of shape"),
         (features, {"flat": True, "n_targets": 2}, "shape of the targets"),
         (features, {"design": "magic"}, "design"),
         (features, {"settings": features.to_state()["settings"] | {"n_features": 10**9}},
-         "wrong shape"),
+         "must be of shape"),
         (features, {"posterior": {"statistics": sums | {"triangle": sums["triangle"][1:]}}},
-         "wrong shape"),
+         "must be of shape"),
         (features, {"posterior": {"statistics": sums | {"products": sums["products"] * np.nan}}},
          "`products` must be finite"),
         (features, {"posterior": {"statistics": sums | {"weight": -1.0}}}, "`weight` must be"),
         (features, {"posterior": {"statistics": sums | {"n_rows": 0}}}, "`n_rows` must be"),
-        (descended, {"n_features": 3}, "do not fit together"),
+        (descended, {"n_features": 3}, "`rows` must be of shape"),
         (descended, {"feature_names": ["a"]}, "names"),
     ]  # fmt: skip
 

@@ -385,7 +385,11 @@ def test_a_file_gives_the_same_model_back_bit_for_bit(tmp_path, n_rows, columns)
 def broken_states():
     early, late = sparse().fit(X[:30], Y[:30]), sparse().fit(X, Y)
     rows, sums = (m.to_state()["posterior"] for m in (early, late))
-    large = np.zeros((21, 2))
+    large = (
+        sparse(method=InducingPoints(21, first_rows=SMALL.first_rows))
+        .fit(X, Y)
+        .to_state()["posterior"]
+    )
     empty = {name: None if part is None else part[:0] for name, part in rows.items()}
     return [
         (early, rows | {"X": rows["X"][:, :1]}, r"`X` must be of shape \(30, 2\), got \(30, 1\)"),
@@ -393,10 +397,10 @@ def broken_states():
         (early, rows | {"weights": -rows["weights"]}, "`weights` must be at least 0"),
         (early, rows | {"weights": 0.0 * rows["weights"]}, "weights of the first rows"),
         (early, empty, "number of first rows"),
-        (late, sums | {"points": sums["points"][:, :1]}, "`points` is of the wrong shape"),
-        (late, sums | {"points": sums["points"][:7]}, "sums are of the wrong shape"),
-        (late, sums | {"points": large}, "larger than it may be"),
-        (late, sums | {"prior_sum": -1.0}, "prior variances"),
+        (late, sums | {"points": sums["points"][:, :1]}, "`points` must be of shape"),
+        (late, sums | {"points": sums["points"][:7]}, "in `statistics`: .* must be of shape"),
+        (late, large, "larger than it may be"),
+        (late, sums | {"prior_sum": -1.0}, "`prior_sum` must be"),
     ]
 
 
@@ -460,13 +464,13 @@ def test_the_command_takes_points_and_describes_them(mercer, tmp_path):
     )  # fmt: skip
     assert code == 0, err
     model = load_model(path)
-    assert model.estimator.method == InducingPoints(25)
+    assert model.method == InducingPoints(25)
     described = json.loads(mercer("inspect", path, "--json")[1])
     assert (described["model_order"], described["n_rows_learned"]) == (25, 120)
     assert "random_features" not in described
     # The bound is of the target in its own units.
-    bound = model.estimator.log_marginal_likelihood()
-    assert model.estimator.normalize_y
+    bound = model.log_marginal_likelihood()
+    assert model.normalize_y
     assert_allclose(described["log_marginal_likelihood"], bound)
     code, out, err = mercer("evaluate", path, tmp_path / "data.parquet", "--json")
     assert code == 0, err

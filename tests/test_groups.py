@@ -29,7 +29,6 @@ from sklearn.model_selection import GroupKFold, cross_val_score
 from mercer import KernelClassifier, KernelRegressor
 from mercer.columns import TablePreprocessor
 from mercer.default.held_out import Judged
-from mercer.estimators import TableModel
 from mercer.estimators.inputs import say_if_alike
 from mercer.exceptions import DependentRowsWarning
 from mercer.kernels import Gaussian
@@ -39,6 +38,7 @@ from mercer.selection.pilots import Pilots
 from mercer.sums import GlobalPart, Rows, TreesPart
 from mercer.sums.exact import ExactRidge
 from mercer.sums.ridge import RIDGES
+from mercer_app.rows import TableRows
 from mercer_app.training import FileTraining
 from mercer_app.training._row_stream import RowStream
 
@@ -345,8 +345,9 @@ def test_the_command_holds_out_groups(file_of: Any, mercer: Any, tmp_path: Any) 
     assert code == 0, err
     assert "held out together by groups of 'who'" in err
     model = load_model(out)
-    assert model.preprocessor.feature_names_in_ == ["a", "b", "c"]
-    held = model.estimator.held_out_
+    assert model.preprocessor_.feature_names_in_ == ["a", "b", "c"]
+    assert (model.roles_.target, model.roles_.group) == ("y", "who")
+    held = model.held_out_
     assert np.count_nonzero(np.diff(held.groups)) == np.unique(held.groups).size - 1 == 29
     test = pd.read_csv(data).drop(columns="who")
     test.to_csv(tmp_path / "new.csv", index=False)
@@ -503,7 +504,7 @@ def test_times_are_read_as_they_are_written(written: str) -> None:
     columns = TablePreprocessor(exclude=("y",))
     table = in_time(90, written)
     for source in (table, pa.Table.from_pandas(table)):
-        times = TableModel(KernelRegressor(), columns, "y", time="when").times(source)
+        times = TableRows(KernelRegressor(), columns, "y", time="when").times(source)
         assert (np.diff(times) > 0.0).all()
 
 
@@ -513,17 +514,20 @@ def test_the_command_lets_the_last_rows_judge(fit_in_time: Any) -> None:
     assert code == 0, err
     assert "in the order of 'when'; the last rows judge" in err
     model = load_model(out)
-    assert model.estimator.learner_.in_time
-    of = model.preprocessor.feature_names_in_.index("number")
-    X = model.inputs(table.drop(columns="y"), extra="drop")
-    assert_array_equal(model.estimator.held_out_.X[:, of], X[-16:, of])
+    assert model.learner_.in_time
+    of = model.preprocessor_.feature_names_in_.index("number")
+    X = model.preprocessor_.transform(table.drop(columns="y"), extra="drop")
+    assert_array_equal(model.held_out_.X[:, of], X[-16:, of])
 
 
 def test_a_column_of_times_stays_an_input(fit_in_time: Any, mercer: Any, tmp_path: Any) -> None:
     table = in_time(80).rename(columns={"when": "day"})
     code, err, out = fit_in_time(table, "--time", "day", "--include", "day")
     assert code == 0, err
-    assert load_model(out).columns_ == ["number", "a", "day", "y"]
+    model = load_model(out)
+    assert model.feature_names_in_.tolist() == ["number", "a", "day"]
+    assert model.roles_.time == "day"
+    assert TableRows.of(model).columns_ == ["number", "a", "day", "y"]
     table.drop(columns="y").to_csv(tmp_path / "new.csv", index=False)
     code, _, err = mercer(
         "predict", out, tmp_path / "new.csv", "--out", tmp_path / "p.csv", "--interval", "0.9"
@@ -564,7 +568,7 @@ def test_rows_of_files_come_in_blocks_and_the_last_in_order(tmp_path: Any) -> No
     table.sample(frac=1.0, random_state=0).to_csv(tmp_path / "rows.csv", index=False)
     training = FileTraining(tmp_path / "rows.csv", "y", time="when", exclude=("when",)).start()
     stream = RowStream(
-        tmp_path / "rows.csv", training.model_, n_passes=1, seed=0, shuffle_buffer=65_536,
+        tmp_path / "rows.csv", training.rows_, n_passes=1, seed=0, shuffle_buffer=65_536,
         rows_per_pass=None, rows_per_step=1,
     )  # fmt: skip
     numbers = np.concatenate([y for _, y, _ in stream.chunks(0, every=None)])
@@ -579,12 +583,12 @@ def test_rows_of_files_come_in_blocks_and_the_last_in_order(tmp_path: Any) -> No
 def test_tables_in_the_order_of_time() -> None:
     table = in_time(100)
     columns = TablePreprocessor(exclude=("y", "when"))
-    model = TableModel(KernelRegressor(random_state=0), columns, "y", time="when")
-    model.warm_up(table)
+    rows = TableRows(KernelRegressor(random_state=0), columns, "y", time="when")
+    rows.warm_up(table)
     for part in (table[:60], table[60:]):
-        model.partial_fit(part.sample(frac=1.0, random_state=0))
-    held = model.estimator.held_out_
-    assert_array_equal(held.X[:, 0], model.inputs(table, extra="drop")[-20:, 0])
+        rows.partial_fit(part.sample(frac=1.0, random_state=0))
+    held = rows.model.held_out_
+    assert_array_equal(held.X[:, 0], rows.inputs(table, extra="drop")[-20:, 0])
 
 
 def test_what_many_rows_are_is_no_copy():

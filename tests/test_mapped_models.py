@@ -4,13 +4,12 @@ import copy
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.multioutput import MultiOutputRegressor
 
 import mercer
-from mercer.columns import TablePreprocessor
-from mercer.estimators import TableModel
 from mercer.estimators.undo import own_arrays
 from mercer.expansions import (
     ALD,
@@ -47,8 +46,12 @@ EXPANSIONS = [
 ]
 
 
+TABLE = pd.DataFrame(X, columns=["a", "b"]).assign(town=np.where(X[:, 1] > 1.0, "Bern", "Bonn"))
+TABLE.loc[::9, "a"] = np.nan
+
+
 def learn_table(model, rows):
-    model.partial_fit({"a": X[rows, 0], "b": X[rows, 1], "y": TARGETS[rows]})
+    model.partial_fit(TABLE[rows], TARGETS[rows])
 
 
 def learn_pairs(model, rows):
@@ -61,15 +64,6 @@ def learn_targets(model, rows):
 
 def learn_transitions(model, rows):
     model.partial_fit(X[rows], TARGETS[rows], X[rows] + 0.1)
-
-
-def table_model():
-    estimator = mercer.KernelRegressor(expansion=KOMP(max_size=9), random_state=0)
-    return TableModel(estimator, TablePreprocessor(exclude=("y",)), "y")
-
-
-def on_table(model):
-    return model.predict({"a": X[:, 0], "b": X[:, 1]})
 
 
 def gaussian_process(method):
@@ -123,7 +117,11 @@ MODELS = {
         learn_transitions,
         lambda m: m.predict(X),
     ),
-    "table": (table_model(), learn_table, on_table),
+    "table": (
+        mercer.KernelRegressor(expansion=KOMP(max_size=9), random_state=0),
+        learn_table,
+        lambda m: m.predict(TABLE),
+    ),
 }
 
 

@@ -734,9 +734,9 @@ def sparse_of(rows, *, size=8, kernel=KERNEL, noise=0.1):
 def test_merged_sparse_posteriors_are_that_of_all_rows(n):
     first, second = (rows_of(size, seed) for seed, size in enumerate(n))
     other, mine = sparse_of(first), sparse_of(second)
-    before = frozen(other.snapshot()) if n[0] else None
+    before = frozen(other.to_state()) if n[0] else None
     mine.merge(other)
-    assert n[0] == 0 or frozen(other.snapshot()) == before
+    assert n[0] == 0 or frozen(other.to_state()) == before
     assert mine.n_rows == sum(n)
     X = rows_of(20, 9).X
     if n == (40, 150):  # the dictionary is that of the later rows
@@ -774,7 +774,7 @@ def test_sparse_posteriors_that_differ_are_refused_and_stay_as_they_are():
         (sparse_of(rows_of(20, 1), kernel=Gaussian(2.0)), "same `kernel`"),
     ]
     for other, message in others:
-        before = frozen(mine.snapshot()), frozen(other.snapshot())
+        before = frozen(mine.to_state()), frozen(other.to_state())
         with pytest.raises(ValueError, match=message):
             mine.merge(other)
-        assert (frozen(mine.snapshot()), frozen(other.snapshot())) == before
+        assert (frozen(mine.to_state()), frozen(other.to_state())) == before

@@ -10,8 +10,8 @@ import pytest
 from mercer import KernelRegressor
 from mercer.columns import TablePreprocessor
 from mercer.columns.readings import no_data_of
-from mercer.estimators import TableModel
 from mercer_app.export import export_python
+from mercer_app.rows import TableRows
 from mercer_app.training import FileTraining
 
 N = 400
@@ -123,8 +123,9 @@ def exported(tmp_path_factory):
     days = marked(DAYS.astype("M8[s]"), np.datetime64("9999-12-31T00:00:00"))
     table = pd.DataFrame({"x": marked(NORMAL, -9999.0), "at": days, "z": AGES})
     table["y"] = marked(NORMAL, 0.0) + AGES / 9
-    model = TableModel(KernelRegressor(expansion="komp"), TablePreprocessor(exclude=("y",)), "y")
-    model.partial_fit(table[:200]).finish()
+    estimator = KernelRegressor(expansion="komp", normalize_y=True)
+    rows = TableRows(estimator, TablePreprocessor(exclude=("y",)), "y")
+    model = rows.partial_fit(table[:200]).finish().model
     space: dict = {"__name__": "exported"}
     file = tmp_path_factory.mktemp("exported") / "m.py"
     export_python(model, file)

@@ -20,11 +20,11 @@ import command_line
 from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.columns import TablePreprocessor
 from mercer.columns.null_values import NullValues
-from mercer.estimators import TableModel
 from mercer.exceptions import ParameterError
 from mercer.expansions import KOMP, Stream
 from mercer_app.files import CsvDialect, CsvPath, csv_files, read_tables
 from mercer_app.files.lines import Record
+from mercer_app.rows import TableRows
 from mercer_app.serve import Answers
 from mercer_app.training import FileTraining
 from mercer_app.training.streaming import BadRowError, RowReader, StreamTraining
@@ -326,7 +326,7 @@ def test_a_training_is_told_by_its_path_or_its_parameter(tmp_path):
         file, "y", task="novelty", null_values={"age": "-1", "size": ["gone"]}
     ).start()
     for training in (by_path, by_parameter):
-        assert training.model_.preprocessor.nulls_.columns == ["age", "size"]
+        assert training.rows_.preprocessor.nulls_.columns == ["age", "size"]
         assert missing(training.model_.audit_, "age") == len(range(0, N, 11))
     with pytest.raises(ValueError, match=r"has no column 'aeg'.*'age'"):
         FileTraining(file, "y", null_values={"aeg": -1}, options=options).start()
@@ -340,11 +340,9 @@ def test_frames_have_the_gaps_that_a_table_model_was_told(tmp_path):
     clean = frame.assign(x=frame["x"].where(frame["x"] >= 0))
     found = []
     for rows_, more in ((clean, {}), (frame, {"null_values": {"x": -1}})):
-        model = TableModel(
-            KernelRegressor(expansion=KOMP(max_size=10), random_state=0),
-            TablePreprocessor(exclude=("y",), **more),
-            "y",
-        ).partial_fit(rows_)
+        estimator = KernelRegressor(expansion=KOMP(max_size=10), normalize_y=True, random_state=0)
+        columns = TablePreprocessor(exclude=("y",), **more)
+        model = TableRows(estimator, columns, "y").partial_fit(rows_).model
         model.save(tmp_path / "m.mercer")
         found.append(load_model(tmp_path / "m.mercer").predict(rows_))
     np.testing.assert_array_equal(*found)
@@ -398,6 +396,9 @@ def test_gaps_of_streams(null_values, text, cell, expected):
     reader = RowReader("y", null_values=null_values, gaps=True, strict=True)
     row = record(text, a=cell, b="1" if text else 1, y="2" if text else 2)
     if expected == "error":
+        fresh = RowReader("y", null_values=null_values, gaps=True, strict=True)
+        assert fresh.read(row).x == {"a": cell, "b": 1.0}  # a first one begins a column of text
+        reader.read(record(text, a="1" if text else 1, b="1" if text else 1, y="2" if text else 2))
         with pytest.raises(BadRowError, match="no number"):
             reader.read(row)
     else:

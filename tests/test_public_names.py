@@ -81,7 +81,6 @@ NAMES = {
         "KernelRegressor",
         "NoveltyDetector",
         "Progress",
-        "TableModel",
         "TwoSampleTest",
         "ValueFunction",
     ],
@@ -326,6 +325,7 @@ mercer.estimators.GaussianProcessRegressor.fit(self, X, y, sample_weight=None)
 mercer.estimators.GaussianProcessRegressor.partial_fit(self, X, y, sample_weight=None)
 mercer.estimators.GaussianProcessRegressor.predict(self, X, return_std=False, return_cov=False, *,
     include_noise=False)
+mercer.estimators.GaussianProcessRegressor.predict_interval(self, X, coverage=0.9)
 mercer.estimators.GaussianProcessRegressor.score(self, X, y, sample_weight=None)
 mercer.estimators.KernelClassifier(loss='auto', *, risk=None, kernel='auto', expansion='auto',
     step_size='auto', regularization='auto', batch_size=32, n_passes=1, shuffle=True,
@@ -349,13 +349,15 @@ mercer.estimators.KernelRanker.predict(self, X)
 mercer.estimators.KernelRanker.score(self, X, y, sample_weight=None, *, group=None)
 mercer.estimators.KernelRegressor(loss='squared', *, risk=None, kernel='auto', expansion='auto',
     step_size='auto', regularization='auto', batch_size=32, n_passes=1, shuffle=True,
-    average='suffix', categorical_features='from_dtype', n_jobs=None,
+    average='suffix', normalize_y=False, categorical_features='from_dtype', n_jobs=None,
     random_state=None, verbose=0)
 mercer.estimators.KernelRegressor.fit(self, X, y, sample_weight=None, callback=None, *,
     groups=None, time=None)
 mercer.estimators.KernelRegressor.partial_fit(self, X, y, sample_weight=None)
 mercer.estimators.KernelRegressor.learn_one(self, x, y, sample_weight=1.0)
 mercer.estimators.KernelRegressor.predict(self, X)
+mercer.estimators.KernelRegressor.predict_interval(self, X, coverage=0.9, *, method='auto')
+mercer.estimators.KernelRegressor.scores(self, X)
 mercer.estimators.KernelRegressor.score(self, X, y, sample_weight=None)
 mercer.estimators.NoveltyDetector(nu=0.1, *, kernel='gaussian', expansion='auto', step_size='auto',
     batch_size=32, n_passes=1, shuffle=True, average='suffix', n_jobs=None, random_state=None,
@@ -365,13 +367,11 @@ mercer.estimators.NoveltyDetector.partial_fit(self, X, y=None, sample_weight=Non
 mercer.estimators.NoveltyDetector.learn_one(self, x, sample_weight=1.0)
 mercer.estimators.NoveltyDetector.predict(self, X)
 mercer.estimators.Progress(n_samples, n_total, loss, model_order, seconds, rows_per_second)
-mercer.estimators.TableModel(estimator, preprocessor, target=None, group=None, time=None)
-mercer.estimators.TableModel.partial_fit(self, table)
-mercer.estimators.TableModel.predict(self, table, *, extra='error')
 mercer.estimators.TwoSampleTest(statistic, p_value, null_statistics)
 mercer.estimators.ValueFunction(discount, method='td', *, kernel='gaussian', expansion='auto',
     step_size='auto', auxiliary_step='auto', regularization=1e-06, batch_size=32, n_passes='auto',
-    shuffle=True, average='suffix', n_jobs=None, random_state=None, verbose=0)
+    shuffle=True, average='suffix', normalize_rewards=False, n_jobs=None, random_state=None,
+    verbose=0)
 mercer.estimators.ValueFunction.fit(self, states, rewards, next_states, terminals=None,
     sample_weight=None, *, second=None, callback=None)
 mercer.estimators.ValueFunction.partial_fit(self, states, rewards, next_states, terminals=None,
@@ -490,6 +490,10 @@ mercer_app.files.stream(source, y=None, *, target=None, batch_size=32, columns=N
 mercer.evaluation.progressive(model, stream, *, metric='auto', every=1000, classes=None,
     max_windows=1000)
 mercer_app.export.export_python(model, path)
+mercer_app.rows.TableRows(estimator, preprocessor, target=None, group=None, time=None)
+mercer_app.rows.TableRows.of(model, target=None)
+mercer_app.rows.TableRows.of_tables(model)
+mercer_app.rows.TableRows.partial_fit(self, table)
 mercer_app.training.FileTraining(data, target=None, *, task='auto', group=None, time=None,
     loss=None, options=None, n_passes=1, exclude=(), scaling='auto', seed=0, shuffle_buffer=65536,
     warmup_rows=50000, categories=128, columns=None, n_jobs=None, strict=False, null_values=None)

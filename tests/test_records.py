@@ -8,12 +8,14 @@ import pytest
 from mercer import GaussianProcessRegressor, KernelClassifier, KernelRegressor, ValueFunction
 from mercer.columns import TablePreprocessor
 from mercer.default.means import LearnedMean
+from mercer.estimators.columns import Roles
 from mercer.expansions import Dictionary, RandomFeatures
-from mercer.gaussian_process import InducingPoints
+from mercer.gaussian_process import Cyclic, InducingPoints
 from mercer.kernels import Gaussian
 from mercer.records import (
     Encoded,
     Field,
+    IfAny,
     Listed,
     Maybe,
     Named,
@@ -41,7 +43,8 @@ def models():
     yield KernelClassifier(kernel=KERNEL, expansion=Dictionary(20)).fit(X, LABELS)
     yield KernelRegressor(kernel=KERNEL, expansion=Dictionary(20)).fit(X, Y)
     yield KernelRegressor(kernel=KERNEL, expansion=RandomFeatures(16)).partial_fit(X[:3], Y[:3])
-    yield GaussianProcessRegressor(KERNEL, method=InducingPoints(9)).fit(X[:40], Y[:40])
+    for method in (InducingPoints(9), Cyclic(4, 2), "features"):
+        yield GaussianProcessRegressor(KERNEL, n_features=16, method=method).fit(X[:40], Y[:40])
     rows = X[:29], Y[:29], X[1:30]
     yield ValueFunction(0.5, kernel=KERNEL, expansion=Dictionary(5)).fit(*rows)
 
@@ -58,8 +61,10 @@ def parts():
     steps.step(np.ones((5, 1)), 1.0, 1e-3)
     texts = 3 * [f"{color} {thing}" for color in ("red", "blue") for thing in "abcdefgh"]
     table = {"x": X[:48, 0], "gaps": np.full(48, np.nan), "town": 24 * ["a", "b"], "text": texts}
+    table |= {"day": [f"{1 + n % 28}.{1 + n % 12}.2024" for n in range(48)]}
+    table |= {"price": [f"${n},000" for n in range(48)]}
     columns = TablePreprocessor(kinds={"text": "text"}).fit(table, LABELS[:48])
-    return mean, ridge, steps, columns
+    return mean, ridge, steps, columns, Roles("y", "who", "day", {"x": "a copy of the target"})
 
 
 def kinds(of=Recorded):
@@ -139,8 +144,10 @@ def test_what_is_written_is_read_and_what_is_damaged_is_refused(kind, seen):
     twin = copy.deepcopy(thing)
     twin.restore(copy.deepcopy(state))
     assert same(twin.to_state(), state)
-    assert [*state] == [*kind._record.keys.values()]
-    for name, field in kind._record.fields.items():
+    keys, fields = kind._record.keys, kind._record.fields
+    there = {n: one for n, one in fields.items() if keys[n] in state or type(one) is not IfAny}
+    assert [*state] == [keys[name] for name in there]
+    for name, field in there.items():
         key = kind._record.keys[name]
         rest = {one: value for one, value in state.items() if one != key}
         for wrong in (rest, *({**state, key: value} for value in damages(field, state[key]))):
@@ -195,6 +202,17 @@ def test_dimensions_agree_between_fields():
         MIXED.read(GOOD, {"n": 4})
     with pytest.raises(ValueError, match=r"a state must have the keys \[.*\], got 'text'"):
         MIXED.read("text", {})
+
+
+def test_what_need_not_be_there_has_a_key_only_where_it_is():
+    record = Record(n=integer(low=1), more=IfAny(Numbers("n")))
+    for more in (None, np.ones(2)):
+        state = record.written_of({"n": 2, "more": more})
+        assert [*state] == (["n"] if more is None else ["n", "more"])
+        assert same(record.read(state, {}), {"n": 2, "more": more})
+    for wrong in ({"n": 2, "less": 1}, {"more": np.ones(2)}, {"n": 2, "more": np.ones(3)}):
+        with pytest.raises(ValueError, match="must"):
+            record.read(wrong, {})
 
 
 class Point(Recorded):

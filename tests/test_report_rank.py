@@ -194,8 +194,9 @@ def test_scores_are_in_the_units_of_the_columns(files, reported):
     from mercer import load_model
     from mercer_app.cli._report import figures_of
     from mercer_app.models.evaluation import evaluate
+    from mercer_app.rows import TableRows
 
-    model = load_model(reported[0] / "m")
+    model = TableRows.of_tables(load_model(reported[0] / "m"))
     evaluation = evaluate(model, files / "test.parquet", n_keep=10_000)
     label = dict(figures_of(model, evaluation))["ROC curve for class good"].get_label()
     assert label.endswith(f"the area under it is {evaluation.measures['auc']:.4g}.")

@@ -165,7 +165,7 @@ def test_a_batch_of_pairs_is_the_mean_of_its_pairs():
         pair = Compositional(
             Squared(), Variance(0.4, tracker=Tracker("scgd", rate=1e-12, pairs="stream"))
         )
-        pair.set_state({**state, "inner": [inner]})
+        pair.set_state({**state, "inner": [float(inner)]})
         alone, _ = pair.slopes(values[i : i + 2], batch_of(y[i : i + 2]))
         np.testing.assert_allclose(slopes[i : i + 2], alone / 4, rtol=1e-6)
 
@@ -602,7 +602,7 @@ def test_states_of_others_are_refused():
         {**good, "unit": -1.0},
         {**good, "effect": [np.nan]},
     ):
-        with pytest.raises(ValueError, match="risk"):
+        with pytest.raises(ValueError, match="must"):
             objective.set_state(wrong)
     assert objective.state() == good
     objective.set_state({})

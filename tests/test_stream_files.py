@@ -3,23 +3,25 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from pyarrow import csv
 
+from command_line import run
 from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.columns import TablePreprocessor
+from mercer.default import DefaultLearner
 from mercer.display import RaceDisplay
-from mercer.estimators import TableModel
 from mercer.expansions import KOMP, Stream
 from mercer.inspection import describe, parts_table, race_table, ways_table, weights_of_kinds
 from mercer.streams import Mixture
 from mercer_app.cli._choices import ExpansionName
 from mercer_app.cli._fit import make_expansion
-from mercer_app.models.rows import table_model_of
 from mercer_app.report import figures_for, race_section, risk_section, stream_section, write_report
+from mercer_app.rows import TableRows
 from mercer_app.training import FileTraining, checkpoint_path
 from mercer_cluster.models import check_learnable
 
@@ -274,9 +276,9 @@ class TestModelFiles:
             model = KernelRegressor(expansion=SMALL)
             for i in range(3):
                 model.learn_one({name: float(i) for name in names}, float(i))
-            assert table_model_of(model) is None
+            assert TableRows.of(model) is None
         X, y = rows(60)
-        assert table_model_of(KernelClassifier(expansion=KOMP()).fit(X, y)) is None
+        assert TableRows.of(KernelClassifier(expansion=KOMP()).fit(X, y)) is None
 
     def test_columns_of_any_mean_and_spread_are_kept_as_they_are(self):
         rng = np.random.default_rng(0)
@@ -284,17 +286,17 @@ class TestModelFiles:
         model = KernelRegressor(expansion=SMALL)
         for x in X:
             model.learn_one(dict(zip("abcd", x.tolist(), strict=True)), x[0])
-        made = table_model_of(model)
+        made = TableRows.of(model)
         columns = dict(zip("abcd", X.T, strict=True))
         assert_array_equal(made.inputs(columns), X)
-        assert_array_equal(made.predict(columns), model.predict(X))
+        assert_array_equal(made.estimator.predict(made.inputs(columns)), model.predict(X))
 
     def test_named_columns_of_a_frame_are_known_too(self):
         pandas = pytest.importorskip("pandas")
         X, y = rows(60)
         frame = pandas.DataFrame(X, columns=["a", "b"])
         model = KernelClassifier(expansion=SMALL).partial_fit(frame, y)
-        made = table_model_of(model)
+        made = TableRows.of(model).model
         assert_array_equal(made.predict({"b": X[:, 1], "a": X[:, 0]}), model.predict(frame))
         assert list(model.feature_names_in_) == ["a", "b"]
 
@@ -307,15 +309,15 @@ class TestFit:
         code, _, err = mercer(*words, *more, *report, "--out", tmp_path / "m")
         assert code == 0, err
         model = load_model(tmp_path / "m")
-        assert model.estimator.learner_.function.expansion == Stream(points=30, seed=3)
+        assert model.learner_.function.expansion == Stream(points=30, seed=3)
         assert "<h3>The stream</h3>" in (tmp_path / "r.html").read_text("utf-8")
         # The rows were learned in their order.
-        by_hand = TableModel(
+        by_hand = TableRows(
             KernelClassifier(expansion=Stream(points=30, seed=3)),
             TablePreprocessor(exclude=("y", "note")),
             "y",
         ).partial_fit(table())
-        assert_allclose(model.history_.loss, by_hand.history_.loss)
+        assert_allclose(model.history_.loss, by_hand.model.history_.loss)
         assert mercer("inspect", tmp_path / "m")[0] == 0
 
     def test_order_is_given_up_only_on_demand(self, files, mercer, tmp_path):
@@ -375,6 +377,190 @@ class TestFit:
         assert not run.run(out, checkpoint_every=100, callback=lambda _: True)
         assert training().resume(checkpoint_path(out)).run(out)
         assert out.read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def amounts(cells):
+    return np.array([float(cell.replace("$", "").replace(",", "")) for cell in cells])
+
+
+def answers(path):
+    return [json.loads(line)["prediction"] for line in path.read_text("utf-8").splitlines()]
+
+
+def same(found, expected):
+    """Compare answers: labels, or numbers up to rounding."""
+    if isinstance(expected[0], str):
+        assert list(found) == list(expected)
+    else:
+        assert_allclose(found, expected, rtol=1e-9)
+
+
+def homes(n=60, seed=2):
+    """Rows with a category, a date, an amount with a unit, and such a target."""
+    rng = np.random.default_rng(seed)
+    town = rng.choice(["Bern", "Bonn", "Ulm"], n)
+    size, fee = rng.uniform(20.0, 200.0, n).round(1), rng.uniform(100.0, 9000.0, n).round(2)
+    price = 1e3 * size * (1.0 + (town == "Bern")) + fee
+    return pd.DataFrame(
+        {
+            "town": town,
+            "seen": (np.datetime64("2024-01-01") + rng.integers(0, 400, n)).astype(str),
+            "size": size,
+            "fee": [f"${one:,.2f}" for one in fee],
+            "price": [f"${one:,.2f}" for one in price],
+            "dear": np.where(price > 2e5, "yes", "no"),
+        }
+    )
+
+
+def write(frame, path):
+    if path.suffix == ".csv":
+        frame.to_csv(path, index=False)
+    else:
+        frame.to_json(path, orient="records", lines=True)
+    return path
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """Models that `mercer fit` wrote, and the file that they learned."""
+    folder = tmp_path_factory.mktemp("fitted")
+    data = write(homes(150), folder / "homes.csv")
+    for name, target, more in (
+        ("price", "price", []),
+        ("dear", "dear", []),
+        ("komp", "price", ["--expansion", "komp", "--max-size", "30"]),
+        ("seen", "seen", ["--exclude", "price", "--resumable"]),
+    ):
+        other = "price" if target == "dear" else "dear"
+        words = ["fit", data, "--target", target, "--exclude", other, "--quiet", *more]
+        assert run(*words, "--out", folder / name) == 0
+    return folder
+
+
+class TestStreamsOfTables:
+    @pytest.mark.parametrize(("ending", "target"), [("csv", "price"), ("jsonl", "dear")])
+    def test_text_dates_and_amounts_are_learned_as_in_python(
+        self, ending, target, mercer, tmp_path
+    ):
+        frame = homes().drop(columns="dear" if target == "price" else "price")
+        data = write(frame, tmp_path / f"homes.{ending}")
+        words = ("stream", data, "--target", target, "--out", tmp_path / "m", "--expansion")
+        words += ("stream", "--max-size", "10", "--predictions", tmp_path / "p.jsonl")
+        code, _, err = mercer(*words)
+        assert code == 0, err
+        kind = KernelRegressor if target == "price" else KernelClassifier
+        model, expected = kind(expansion=Stream(points=10), random_state=0), []
+        for row in frame.to_dict("records"):
+            y = row.pop(target)
+            expected.append(model.predict_one(row) if expected else None)
+            model.learn_one(row, y)
+        assert answers(tmp_path / "p.jsonl") == expected
+        written = load_model(tmp_path / "m")
+        assert written.predict_one(row) == model.predict_one(row)
+        # Text, dates and amounts are columns of these kinds.
+        kinds = [one.kind for one in written._columns.readings.columns.values()]
+        assert written._row_names == ["fee", "seen", "size", "town"]
+        assert kinds == ["number", "date", "number", "category"]
+        if target == "price":
+            error = np.abs(np.array(expected[20:]) - amounts(frame["price"])[20:])
+            assert np.mean(error) < 0.5 * np.std(amounts(frame["price"]))
+        code, _, err = mercer("predict", tmp_path / "m", data, "--out", tmp_path / "q.csv")
+        assert (code, "Predict by `mercer stream --predict-only`" in err) == (2, True)
+
+    @pytest.mark.parametrize("ending", ["csv", "jsonl"])
+    @pytest.mark.parametrize("name", ["price", "dear", "komp"])
+    def test_models_of_fit_go_on_as_in_python(self, name, ending, fitted, mercer, tmp_path):
+        target = "dear" if name == "dear" else "price"
+        frame = homes(40, 5).drop(columns="price" if target == "dear" else "dear")
+        data = write(frame, tmp_path / f"new.{ending}")
+        model = load_model(fitted / name)
+        before = list(model.predict(frame))
+        expected = []
+        for i in range(len(frame)):
+            expected += list(model.predict(frame[i : i + 1]))
+            model.partial_fit(frame[i : i + 1], frame[target][i : i + 1])
+        words = ("stream", data, "--target", target, "--model", fitted / name)
+        words += ("--predictions", tmp_path / "p.jsonl")
+        code, _, err = mercer(*words, "--out", tmp_path / "m")
+        assert code == 0, err
+        same(answers(tmp_path / "p.jsonl"), expected)
+        same(load_model(tmp_path / "m").predict(frame), model.predict(frame))
+        assert (
+            mercer(
+                "predict",
+                tmp_path / "m",
+                data if ending == "csv" else write(frame, tmp_path / "new.csv"),
+                "--out",
+                tmp_path / "q.parquet",
+            )[0]
+            == 0
+        )
+        found = pq.read_table(tmp_path / "q.parquet").column("prediction").to_pylist()
+        same(found, model.predict(frame))
+        code, _, err = mercer(*words, "--predict-only")
+        assert code == 0, err
+        same(answers(tmp_path / "p.jsonl"), before)
+
+    def test_cells_are_read_as_the_columns_of_the_model(self, fitted, mercer, tmp_path):
+        frame = homes(20, 5).drop(columns="dear").astype({"size": object})
+        frame.loc[3, ["town", "seen"]] = None
+        frame.loc[5, "size"], frame.loc[6, "town"] = "large", "Rome"
+        data = write(frame, tmp_path / "new.csv")
+        words = ("stream", data, "--target", "price", "--model", fitted / "price")
+        words += ("--predict-only", "--predictions", tmp_path / "p.jsonl")
+        code, _, err = mercer(*words)
+        assert code == 0, err
+        assert "'size' has 1 cell" in " ".join(err.split())
+        assert "'large' in line 7 of new.csv" in " ".join(err.split())
+        gaps = frame.assign(size=pd.to_numeric(frame["size"], errors="coerce"))
+        same(answers(tmp_path / "p.jsonl"), load_model(fitted / "price").predict(gaps))
+        code, _, err = mercer(*words, "--strict")
+        assert (code, "holds 'large', which is no number" in err) == (2, True)
+
+    def test_a_checkpoint_of_such_a_model_goes_on(self, fitted, mercer, tmp_path):
+        frame = homes(30, 6).drop(columns="dear")
+        words = ("stream", tmp_path / "new.csv", "--target", "price", "--model", fitted / "komp")
+        words += ("--out", tmp_path / "m", "--predictions", tmp_path / "p.jsonl")
+        write(frame, tmp_path / "new.csv")
+        assert mercer(*words)[0] == 0
+        whole = (tmp_path / "m").read_bytes(), (tmp_path / "p.jsonl").read_bytes()
+        write(frame[:18], tmp_path / "new.csv")
+        kept = ("--checkpoint", tmp_path / "kept")
+        assert mercer(*words, *kept)[0] == 0
+        write(frame, tmp_path / "new.csv")
+        code, _, err = mercer(*words, *kept)
+        assert code == 0, err
+        assert "after 18 rows" in err
+        assert whole == ((tmp_path / "m").read_bytes(), (tmp_path / "p.jsonl").read_bytes())
+
+    def test_dates_as_targets_are_refused(self, fitted, mercer, tmp_path):
+        data = write(homes(20), tmp_path / "new.csv")
+        words = ("stream", data, "--target", "seen", "--out", tmp_path / "m")
+        code, _, err = mercer(*words, "--model", fitted / "seen", "--exclude", "dear")
+        assert (code, "The model answers dates or times" in err) == (2, True)
+        code, _, err = mercer(*words)
+        assert (code, "'seen' holds dates or times, first '20" in err) == (2, True)
+        assert "`--task classification`" in err
+        code, _, err = mercer(*words, "--task", "regression")
+        assert (code, "is a date or a time, not a quantity" in err) == (2, True)
+        code, _, err = mercer(*words, "--task", "classification", "--quiet")
+        assert code == 0, err
+        assert load_model(tmp_path / "m").classes_.dtype.kind == "U"
+
+    def test_models_without_their_sums_only_answer(self, monkeypatch, mercer, tmp_path):
+        data = write(homes(40, 5).drop(columns="dear"), tmp_path / "new.csv")
+        words = ("stream", data, "--target", "price", "--model", tmp_path / "m")
+        few = DefaultLearner.settings._replace(small_file=0)
+        monkeypatch.setattr(DefaultLearner, "settings", few)
+        FileTraining(data, "price").start().run(tmp_path / "m")
+        code, _, err = mercer(*words, "--out", tmp_path / "n")
+        assert (code, "leaves out the sums that this takes" in err) == (2, True)
+        assert "`mercer fit --resumable`" in err
+        assert "`--predict-only`" in err
+        code, _, err = mercer(*words, "--predict-only", "--predictions", tmp_path / "p.jsonl")
+        assert code == 0, err
+        assert len(answers(tmp_path / "p.jsonl")) == 40
 
 
 def test_several_places_are_refused():

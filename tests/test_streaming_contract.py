@@ -1,17 +1,18 @@
 """What a stream may rely on: pure predictions, bounded memory, and models that go on exactly."""
 
 import copy
+import datetime as dt
 import pickle
 import threading
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 from conditioning import rounding
-from mercer import KernelClassifier, KernelRegressor
+from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.exceptions import DivergenceError
 from mercer.expansions import KOMP, Budget, Full, Quantized
 from mercer.kernels import Gaussian, Linear
@@ -427,3 +428,138 @@ def test_an_interrupted_call_changes_nothing():
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(X, TARGETS)
     assert snapshot(model) == before
+
+
+# -- columns of all kinds -------------------------------------------------------------------------
+
+LATER = {"a": 0, "town": 30, "due": 50, "price": 70}
+
+
+def mixed_rows(n):
+    """Dicts to which columns come one by one, and a number that all of them tell of."""
+    rng, rows, targets = np.random.default_rng(1), [], []
+    for i in range(n):
+        a, town, day, price = rng.normal(), rng.choice(["Bern", "Bonn"]), i % 360, rng.integers(99)
+        due = dt.date(2024, 1, 1) + dt.timedelta(days=day)
+        cells = {
+            "a": float(a),
+            "town": str(town),
+            "due": due.isoformat() if i % 2 else due.strftime("%Y-%m-%d"),
+            "price": f"${1_000 + price:,}.50",
+        }
+        rows.append({name: cell for name, cell in cells.items() if i >= LATER[name]})
+        targets.append(float(a + 2.0 * (town == "Bern") + price / 50.0))
+    return rows, targets
+
+
+def streamed(n=120):
+    rows, targets = mixed_rows(n)
+    model = KernelRegressor()
+    for row, target in zip(rows, targets, strict=True):
+        model.learn_one(row, target)
+    return model
+
+
+def seen_of(model):
+    """What is known of the columns of a stream, and what is said of some rows."""
+    rows = [{"a": 1.0}, {"town": "Bern"}, {"due": "2024-05-05"}, {"price": "$1,050.00"}, {"b": 2.0}]
+    columns = None if model._columns is None else repr(model._columns.to_state())
+    names = list(model._row_names), model.n_features_in_, model.n_inputs_
+    return columns, names, [model.predict_one(row) for row in rows], snapshot(model)
+
+
+def test_columns_of_text_dates_and_amounts_may_come_later():
+    rows, targets = mixed_rows(400)
+    model = KernelRegressor()
+    assert model.learn_one(rows[0], targets[0])._columns is None
+    for i in range(1, 400):
+        model.learn_one(rows[i], targets[i])
+        known = [name for name, first in LATER.items() if first <= i]
+        assert model._row_names == known
+    kinds = {one.name: one.kind for one in model._columns.readings.columns.values()}
+    assert list(kinds.values()) == ["number", "category", "date", "number"]
+    # Each says what it is worth, and a row may lack any.
+    at = {"a": 0.0, "town": "Bonn", "due": "2024-03-03", "price": "$1,050.00"}
+    assert model.predict_one(at | {"town": "Bern"}) - model.predict_one(at) > 1.0
+    assert model.predict_one(at | {"price": "$1,090.00"}) - model.predict_one(at) > 0.4
+    assert model.predict_one(at) == model.predict_one({**at, "never": "seen"})
+    without = {name: cell for name, cell in at.items() if name != "town"}
+    assert model.predict_one(without) == model.predict_one(at | {"town": None})
+    typed = at | {"due": dt.date(2024, 3, 3), "price": 1050.0}
+    assert model.predict_one(typed) == model.predict_one(at)
+
+
+def test_a_text_column_that_is_new_leaves_what_was_learned_of_numbers():
+    model, rng = KernelRegressor(), np.random.default_rng(2)
+    for x in rng.normal(size=(60, 2)).tolist():
+        model.learn_one(dict(zip("ab", x, strict=True)), x[0])
+    asked = [{"a": a, "b": 0.3} for a in (-1.0, 0.5, 1.0)]
+    before = [model.predict_one(row) for row in asked]
+    model.learn_one({"a": 0.0, "b": 0.0, "town": "Bern"}, 0.0, 1e-12)
+    assert model.n_inputs_ == 3
+    assert_allclose([model.predict_one(row) for row in asked], before, atol=0.1)
+    table = np.array([[-1.0, 0.3, "Bern"], [0.5, 0.3, None]], dtype=object)
+    one_by_one = [model.predict_one(dict(zip(["a", "b", "town"], row, strict=True)))
+                  for row in table]  # fmt: skip
+    assert_array_equal(model.predict(table), one_by_one)
+
+
+@pytest.mark.parametrize("n", [10, 40, 120])
+@pytest.mark.parametrize(
+    ("row", "target", "weight", "words"),
+    [
+        ({"a": np.inf, "new": "text"}, 1.0, 1.0, "inf"),
+        ({"a": 1.0, "new": "text"}, "soon", 1.0, "number.*'soon'|'soon'.*quantities"),
+        ({"a": 1.0, "new": "text"}, np.nan, 1.0, "NaN"),
+        ({"a": 1.0, "new": "text"}, 1.0, -1.0, "finite and not negative"),
+        ({"a": 1.0, "new": "text"}, [1.0, 2.0], 1.0, "target"),
+        ({"a": "soon", "new": "text"}, 1.0, 1.0, "soon"),
+        ({"a": "soon"}, 1.0, 1.0, "soon"),
+    ],
+)
+def test_a_row_of_text_that_fails_changes_nothing(n, row, target, weight, words):
+    model = streamed(n)
+    before = seen_of(model)
+    with pytest.raises(ValueError, match=words):
+        model.learn_one(row, target, weight)
+    assert seen_of(model) == before
+    twin = streamed(n)
+    for one in (model, twin):
+        one.learn_one({"a": 1.0, "new": "text"}, 1.0)
+    assert seen_of(model) == seen_of(twin)
+
+
+@pytest.mark.parametrize("n", [40, 120])
+def test_rows_of_no_weight_bring_no_columns(n):
+    model = streamed(n)
+    known = list(model._row_names), model._columns.inputs
+    model.learn_one({"a": 1.0, "new": "text"}, 1.0, 0.0)
+    assert (list(model._row_names), model._columns.inputs) == known
+
+
+@pytest.mark.parametrize("n", [40, 120])
+@pytest.mark.parametrize("way", ["file", "pickle", "copy"])
+def test_a_stream_of_all_kinds_goes_on_bit_for_bit(n, way, tmp_path):
+    model = streamed(n)
+    model.save(tmp_path / "m")
+    again = {
+        "file": lambda: load_model(tmp_path / "m"),
+        "pickle": lambda: pickle.loads(pickle.dumps(model)),
+        "copy": lambda: copy.deepcopy(model),
+    }[way]()
+    assert seen_of(again)[:3] == seen_of(model)[:3]
+    rows, targets = mixed_rows(200)
+    for one in (model, again):
+        for row, target in zip(rows[n:], targets[n:], strict=True):
+            one.learn_one({**row, "late": "yes"}, target)
+    assert seen_of(again)[:3] == seen_of(model)[:3]
+
+
+def test_classes_are_told_by_columns_of_all_kinds():
+    rows, targets = mixed_rows(300)
+    model = KernelClassifier()
+    for row, target in zip(rows, targets, strict=True):
+        model.learn_one(row, "high" if target > 1.5 else "low")
+    right = [model.predict_one(row) == ("high" if target > 1.5 else "low")
+             for row, target in zip(rows[100:], targets[100:], strict=True)]  # fmt: skip
+    assert np.mean(right) > 0.85

@@ -5,12 +5,14 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.preprocessing import StandardScaler
 
 from mercer import KernelRegressor, load_model
 from mercer.exceptions import NothingLearnedWarning, TargetScaleWarning
-from mercer.expansions import KOMP, Budget, Dictionary, Full, RandomFeatures
+from mercer.expansions import KOMP, Budget, Dictionary, Full, RandomFeatures, Stream
+from mercer.inspection import unit_of_target
 from mercer.kernels import Bias, Gaussian, Linear, Mapped, Partitioned, Polynomial
 from mercer.losses import AbsoluteError, EpsilonInsensitive, Huber, Quantile
 from mercer.maps import Standardize
@@ -189,10 +191,12 @@ def test_what_the_warnings_advise_helps():
         transformer=StandardScaler(with_mean=False),
     )
     assert scaled.fit(X, COUNTS).score(X, rates) > max(0.7, plain.score(X, rates) + 0.2)
-    centred = TransformedTargetRegressor(
-        KernelRegressor("absolute_error", **KOMP, random_state=0), transformer=StandardScaler()
-    )
-    assert centred.fit(X, Y + 20.0).score(X, Y + 20.0) > 0.7
+    plain = KernelRegressor("absolute_error", **KOMP, random_state=0)
+    for centred in (
+        TransformedTargetRegressor(plain, transformer=StandardScaler()),
+        clone(plain).set_params(normalize_y=True),
+    ):
+        assert centred.fit(X, Y + 20.0).score(X, Y + 20.0) > 0.7
     KernelRegressor("absolute_error", kernel=Gaussian(1.0) + Bias(10.0), **KOMP).fit(X, Y + 20.0)
 
 
@@ -220,3 +224,150 @@ def test_targets_of_any_sizes_are_learned_beside_each_other_by_default(loss):
 def test_the_default_loss_says_nothing_about_units():
     for y in (1e8 * Y, 1e-8 * Y, Y + 1e4):
         assert KernelRegressor(random_state=0).fit(X[:200], y[:200]).score(X, y) > 0.95
+
+
+# -- units that are measured -----------------------------------------------------------------------
+
+STEPS = {"kernel": Gaussian(1.0), "random_state": 0}
+FAR = 1e4 + 64.0 * Y
+BOTH = np.column_stack([FAR, -3.0 + 1e-3 * Y**2])
+LEARN_BY_STEPS = {name: e for name, e in EXPANSIONS.items() if name != "auto"}
+
+
+def standardised(y):
+    """Targets by hand, and their mean and deviation."""
+    mean, deviation = y.mean(axis=0), y.std(axis=0)
+    return (y - mean) / deviation, mean, deviation
+
+
+@pytest.mark.parametrize("expansion", LEARN_BY_STEPS.values(), ids=LEARN_BY_STEPS)
+@pytest.mark.parametrize("loss", ["squared", "huber", Quantile([0.3, 0.5, 0.7])], ids=str)
+@pytest.mark.parametrize("y", [FAR, BOTH], ids=["one", "two"])
+def test_normalised_targets_are_learned_as_if_standardised_by_hand(loss, expansion, y):
+    unit, mean, deviation = standardised(y)
+    learner = KernelRegressor(loss, expansion=expansion, **STEPS)
+    plain = learner.fit(X, unit).predict(X)
+    model = clone(learner).set_params(normalize_y=True).fit(X, y)
+    n_levels = plain.reshape(len(X), -1).shape[1] // np.atleast_1d(mean).size
+    by_hand = plain * np.repeat(deviation, n_levels) + np.repeat(mean, n_levels)
+    assert_allclose(model.predict(X), by_hand, rtol=1e-9)
+    assert_allclose(model.y_scale_, np.atleast_1d(deviation), rtol=1e-12)
+    assert_allclose(model.intercept_, np.repeat(mean, n_levels), rtol=1e-12)
+    # The losses are those of targets in that unit.
+    assert_allclose(model.history_.loss, learner.history_.loss, rtol=1e-6)
+    assert_allclose(model.score(X, y), learner.score(X, unit), rtol=1e-6)
+
+
+def test_the_learned_function_is_in_the_unit_and_predictions_in_their_own():
+    model = KernelRegressor(expansion="komp", normalize_y=True, **STEPS).fit(X, FAR)
+    values = model.kernel_(X, model.dictionary_) @ model.coefficients_
+    assert np.abs(values).max() < 4.0
+    predicted = model.predict(X)
+    assert_allclose(predicted, model.y_scale_ * values[:, 0] + model.intercept_, rtol=1e-12)
+    assert_allclose(model.scores(X), values, atol=1e-12)
+    for i in range(3):
+        assert_allclose(model.predict_one(X[i]), predicted[i], rtol=1e-12)
+    assert unit_of_target(model) == (FAR.mean(), FAR.std())
+    assert unit_of_target(KernelRegressor(expansion="komp", **STEPS).fit(X, Y)) is None
+
+
+def test_units_are_those_of_the_first_rows_and_stay(tmp_path):
+    model = KernelRegressor(expansion="komp", normalize_y=True, **STEPS)
+    model.partial_fit(X[:100], FAR[:100])
+    unit = FAR[:100].mean(), FAR[:100].std()
+    model.partial_fit(X[100:200], 1e3 * FAR[100:200])
+    assert unit_of_target(model) == unit
+    model.learn_one(X[200], FAR[200])
+    model.save(tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    assert unit_of_target(again) == unit
+    assert again.normalize_y
+    for learner in (model, again):
+        learner.learn_one(X[201], FAR[201])
+        learner.partial_fit(X[202:], FAR[202:])
+    assert_array_equal(again.predict(X), model.predict(X))
+    assert unit_of_target(model.fit(X, Y)) == (Y.mean(), Y.std())
+
+
+def test_single_rows_are_learned_in_the_unit_of_the_first_call():
+    unit, _, _ = standardised(FAR[:100])
+    model = KernelRegressor(expansion="komp", normalize_y=True, **STEPS)
+    plain = KernelRegressor(expansion="komp", **STEPS).partial_fit(X[:100], unit)
+    model.partial_fit(X[:100], FAR[:100])
+    mean, deviation = unit_of_target(model)
+    for i in range(100, 150):
+        model.learn_one(X[i], FAR[i])
+        plain.learn_one(X[i], (FAR[i] - mean) / deviation)
+    assert_allclose(model.predict(X), deviation * plain.predict(X) + mean, rtol=1e-9)
+    # A first row alone has no deviation.
+    one = KernelRegressor(expansion="komp", normalize_y=True, **STEPS).learn_one(X[0], 7.0)
+    assert (one.intercept_.tolist(), one.y_scale_.tolist()) == ([7.0], [1.0])
+    assert one.predict_one(X[0]) == 7.0
+
+
+def test_weights_count_in_the_unit():
+    weights = np.r_[np.ones(200), np.zeros(100)]
+    y = np.r_[FAR[:200], np.full(100, 1e9)]
+    model = KernelRegressor(expansion="komp", normalize_y=True, **STEPS)
+    assert_allclose(
+        unit_of_target(model.fit(X, y, sample_weight=weights)),
+        (FAR[:200].mean(), FAR[:200].std()),
+    )
+
+
+def test_targets_that_do_not_vary_keep_their_unit():
+    y = np.column_stack([FAR, np.full(300, 5.0)])
+    model = KernelRegressor(expansion="komp", normalize_y=True, **STEPS).fit(X, y)
+    assert_allclose(model.y_scale_, [FAR.std(), 1.0], rtol=1e-12)
+    assert_allclose(model.predict(X)[:, 1], 5.0)
+
+
+@pytest.mark.parametrize("loss", ["squared", Quantile([0.05, 0.5, 0.95])], ids=str)
+def test_intervals_and_explanations_are_in_the_units_of_the_target(loss):
+    learner = KernelRegressor(loss, expansion="komp", n_passes=3, **STEPS)
+    plain = clone(learner).partial_fit(X[:100], (FAR[:100] - FAR[:100].mean()) / FAR[:100].std())
+    model = learner.set_params(normalize_y=True).partial_fit(X[:100], FAR[:100])
+    mean, deviation = unit_of_target(model)
+    model.calibrate(X[100:200], FAR[100:200])
+    plain.calibrate(X[100:200], (FAR[100:200] - mean) / deviation)
+    ends = model.predict_interval(X[200:], 0.8)
+    assert_allclose(ends, deviation * plain.predict_interval(X[200:], 0.8) + mean, rtol=1e-9)
+    told, of_plain = (one.explain(X[:3], background=X[200:]) for one in (model, plain))
+    middle = model.predict(X[:3]).reshape(3, -1)
+    assert_allclose(told.prediction, middle[:, middle.shape[1] // 2], rtol=1e-12)
+    assert_allclose(told.contributions, deviation * of_plain.contributions, rtol=1e-6, atol=1e-9)
+    assert_allclose(told.baseline, deviation * of_plain.baseline + mean, rtol=1e-9)
+    assert_allclose(model.feature_importances_, plain.feature_importances_, rtol=1e-6)
+    curve, of_plain = (one.partial_dependence(0, background=X[200:]) for one in (model, plain))
+    assert_allclose(curve.values, deviation * of_plain.values + mean, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({}, "the default expansion finds the unit of the targets by itself"),
+        ({"kernel": "gaussian"}, "the default expansion finds the unit"),
+        ({"expansion": Stream()}, "the default expansion finds the unit"),
+        ({"loss": "poisson", "expansion": "komp"}, "counts have no other unit"),
+        ({"expansion": "komp", "normalize_y": "yes"}, "must be True or False, got 'yes'"),
+    ],
+    ids=str,
+)
+def test_units_that_cannot_be_are_refused(parameters, words):
+    y = np.abs(Y) if "loss" in parameters else Y
+    with pytest.raises(ValueError, match=words):
+        KernelRegressor(**{"normalize_y": True, **parameters}).fit(X, y)
+
+
+def test_targets_whose_squares_overflow_are_refused():
+    with pytest.raises(ValueError, match=r"too large.*Divide them by some power of ten"):
+        KernelRegressor(expansion="komp", normalize_y=True, **STEPS).fit(X, 1e200 * Y)
+
+
+def test_nothing_is_said_of_targets_in_units_of_their_deviation():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for y in (1e8 * Y, 1e-8 * Y, Y + 1e4, np.column_stack([Y, 1e4 * Y])):
+            for loss in ("squared", "absolute_error"):
+                model = KernelRegressor(loss, expansion="komp", normalize_y=True, random_state=0)
+                assert model.fit(X, y).score(X, y) > 0.8

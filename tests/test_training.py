@@ -62,11 +62,11 @@ def test_training_is_the_same_in_memory_and_from_files(tmp_path):
     table = rows(2000)
     pq.write_table(table, tmp_path / "data.parquet")
     run = training(tmp_path / "data.parquet", shuffle_buffer=0).start()
-    expected = training(tmp_path / "data.parquet").start().model_
+    expected = training(tmp_path / "data.parquet").start().rows_
     run.run(tmp_path / "m")
     expected.partial_fit(table)
     np.testing.assert_array_equal(
-        run.model_.decision_function(table), expected.decision_function(table)
+        run.model_.decision_function(table), expected.model.decision_function(table)
     )
 
 
@@ -110,7 +110,7 @@ def test_every_row_is_learned_once_per_pass(n_rows, tmp_path):
     pq.write_table(table, tmp_path / "d.parquet")
     run = training(tmp_path / "d.parquet", n_passes=3).start()
     run.run(tmp_path / "m")
-    assert run.n_rows_ == run.model_.estimator.n_samples_seen_ == 3 * n_rows
+    assert run.n_rows_ == run.rows_.estimator.n_samples_seen_ == 3 * n_rows
 
 
 def test_progress_counts_rows_and_averages_the_loss(data, tmp_path):
@@ -296,7 +296,7 @@ def test_damaged_or_missing_checkpoints_are_refused(data, checkpoint, tmp_path):
     with pytest.raises(ValueError, match=r"altered\. Delete it and start afresh, without `resume`"):
         training(data).resume(checkpoint)
     training(data).start().run(tmp_path / "done")
-    with pytest.raises(ValueError, match="finished TableModel"):
+    with pytest.raises(ValueError, match="finished KernelClassifier"):
         training(data).resume(tmp_path / "done")
     with pytest.raises(FileNotFoundError):
         training(data).resume(tmp_path / "nothing")
@@ -427,7 +427,7 @@ def test_random_features_are_sized_by_the_rows_of_the_file(data, tmp_path):
 
     run = made(data)
     # 2 ** floor(log2(20,000 / 50)) features for twice as many rows; 100 steps take three passes.
-    assert run.model_.estimator.expansion.block_size == 256
+    assert run.rows_.estimator.expansion.block_size == 256
     assert (run.n_passes_, run.n_total_) == (3, 60_000)
     assert made(data, min_steps=0).n_passes_ == 1
     pq.write_table(rows(2000), tmp_path / "few.parquet")
@@ -436,7 +436,7 @@ def test_random_features_are_sized_by_the_rows_of_the_file(data, tmp_path):
         run = made(tmp_path / name)
         assert run.n_passes_ == 13
         run.run(tmp_path / f"{name}.mercer")
-        assert run.n_rows_ == run.model_.estimator.n_samples_seen_ == 26_000
+        assert run.n_rows_ == run.rows_.estimator.n_samples_seen_ == 26_000
     assert (tmp_path / "few.csv.mercer").read_bytes() == (
         tmp_path / "few.parquet.mercer"
     ).read_bytes()
@@ -449,7 +449,7 @@ def test_random_features_learn_from_files_what_they_learn_in_memory(tmp_path):
     ).start()
     run.run(tmp_path / "m")
     test = rows(2000, seed=1)
-    model, table = run.model_, rows(4000)
+    model, table = run.rows_, rows(4000)
     inside = KernelClassifier(expansion=RandomFeatures("auto"), random_state=0)
     inside.fit(model.inputs(table), model.targets(table))
     # In memory 500 rows are held out to choose the ridge on.
@@ -502,7 +502,7 @@ def test_another_seed_gives_another_race_and_another_model(early, tmp_path):
     for name, seed in (("a", 0), ("b", 1)):
         options = {"kernel": Gaussian(1.0)}
         FileTraining(early, "y", options=options, seed=seed).start().run(tmp_path / name)
-        assert load_model(tmp_path / name).estimator.expansion.seed == seed
+        assert load_model(tmp_path / name).expansion.seed == seed
     assert (tmp_path / "a").read_bytes() != (tmp_path / "b").read_bytes()
 
 
@@ -522,7 +522,7 @@ def test_steps_on_the_loss_follow_on_the_rows_of_the_file(early, tmp_path, monke
     def learned(data, name, **more):
         FileTraining(data, "y", options={**GIVEN, **more}).start().run(tmp_path / name)
         model = load_model(tmp_path / name)
-        losses[name] = log_loss(model.targets(test), model.predict_proba(test))
+        losses[name] = log_loss(test.column("y").to_pylist(), model.predict_proba(test))
         orders[name] = model.model_order_
         return (tmp_path / name).read_bytes()
 
@@ -548,21 +548,21 @@ def test_steps_on_the_loss_follow_on_the_rows_of_the_file(early, tmp_path, monke
 
 def test_cells_are_laid_out_for_the_rows_of_the_file(data):
     run = FileTraining(data, "y").start()
-    assert run.model_.estimator.expansion == Auto(expected_rows=20_000)
+    assert run.rows_.estimator.expansion == Auto(expected_rows=20_000)
     given = FileTraining(data, "y", options={"expansion": Auto(max_memory=2**28)}).start()
-    assert given.model_.estimator.expansion == Auto(max_memory=2**28, expected_rows=20_000)
+    assert given.rows_.estimator.expansion == Auto(max_memory=2**28, expected_rows=20_000)
 
 
 def test_a_finished_file_predicts_by_all_rows(early, tmp_path):
     FileTraining(early, "y", options=GIVEN).start().run(tmp_path / "m")
-    learner = load_model(tmp_path / "m").estimator.learner_
+    learner = load_model(tmp_path / "m").learner_
     assert learner.solved_at == learner.n_rows == 6000
     # Fewer rows than are decided upon are all kept, and learned as fit on arrays learns them.
     table = rows(2400)
     pq.write_table(table, early)
     run = FileTraining(early, "y", options=GIVEN, shuffle_buffer=0).start()
     run.run(tmp_path / "few")
-    X, y = run.model_.inputs(table), run.model_.targets(table)
+    X, y = run.rows_.rows(table)
     inside = KernelClassifier(**GIVEN, shuffle=False).fit(X, y)
     # The same sums over the same rows, cut at other places: rounding only.
     np.testing.assert_allclose(
@@ -660,8 +660,8 @@ def test_row_numbers_of_data_frames_are_no_inputs(tmp_path):
     frame.sample(frac=1.0, random_state=0).to_parquet(tmp_path / "rows.parquet")
     training = FileTraining(tmp_path / "rows.parquet", "y").start()
     training.run(tmp_path / "m.mercer")
-    assert "__index_level_0__" in training.model_.preprocessor.exclude
-    assert training.model_.estimator.n_features_in_ == 1
+    assert "__index_level_0__" in training.rows_.preprocessor.exclude
+    assert training.rows_.estimator.n_features_in_ == 1
     # Sorted labels could be read off the row numbers; off the noise they cannot.
     predicted = training.model_.predict(pd.DataFrame({"x": rng.normal(size=300)}))
     assert np.ptp(np.bincount(np.asarray(predicted), minlength=2)) < 300

@@ -42,7 +42,7 @@ def fitted(path, out, options=(), **settings):
     options = {"kernel": Gaussian(1.0), **dict(options)}
     training = FileTraining(path, "y", options=options, **settings).start()
     assert training.run(out)
-    return load_model(out).estimator
+    return load_model(out)
 
 
 @pytest.mark.parametrize("classes", [False, True])
@@ -81,7 +81,7 @@ def test_a_stopped_run_goes_on_in_the_same_order(tmp_path, monkeypatch):
     assert not stopped.run(tmp_path / "m", checkpoint_every=1, callback=lambda progress: True)
     again = FileTraining(data, "y").resume(tmp_path / "m.checkpoint")
     assert again.run(tmp_path / "m")
-    assert again.model_.estimator.block_length_ == 50
+    assert again.rows_.estimator.block_length_ == 50
     assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()
 
 

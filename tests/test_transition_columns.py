@@ -11,6 +11,7 @@ from command_line import run
 from mercer import ValueFunction, load_model
 from mercer.estimators.transitions import from_trajectories
 from mercer.kernels import Gaussian
+from mercer_app.rows import TableRows
 from mercer_app.training import TransitionColumns
 
 DISCOUNT = 0.9
@@ -49,13 +50,13 @@ BY_COLUMNS = TransitionColumns(
 @pytest.mark.parametrize("columns", [BY_ROWS, BY_COLUMNS], ids=["rows", "columns"])
 def test_values_are_those_of_the_equations_of_bellman(columns: TransitionColumns) -> None:
     learned = columns.fit(model(), walks(1500, 0))
-    assert learned.preprocessor.feature_names_in_ == ["place"]
+    assert learned.preprocessor_.feature_names_in_ == ["place"]
     assert_allclose(learned.predict(PLACES), exact_values(), atol=0.05)
 
 
 def test_next_rows_and_next_columns_are_the_same_transitions() -> None:
     table = walks(50, 1)
-    learned = BY_COLUMNS.fit(model(), table)
+    learned = TableRows.of_tables(BY_COLUMNS.fit(model(), table))
     by_columns, by_rows = BY_COLUMNS.read(learned, table), BY_ROWS.read(learned, table)
     assert len(by_rows.rewards) == len(table)
     for name in ("states", "rewards", "terminals"):
@@ -66,15 +67,15 @@ def test_next_rows_and_next_columns_are_the_same_transitions() -> None:
 
 def test_transitions_are_those_of_whole_trajectories() -> None:
     table = walks(40, 2, cut=4)  # some end, some are cut off
-    learned = BY_ROWS.fit(model(), table)
+    inputs = TableRows.of_tables(BY_ROWS.fit(model(), table))
     parts = []
     for _, trip in table.groupby("trip", sort=False):
-        x, ended = learned.inputs(trip[["place"]]), bool(trip["over"].iloc[-1])
+        x, ended = inputs.inputs(trip[["place"]]), bool(trip["over"].iloc[-1])
         if ended:
             parts.append((np.vstack([x, x[-1:]]), trip["pay"].to_numpy(), True))
         elif len(x) > 1:  # nothing is known of what followed the last row
             parts.append((x, trip["pay"].to_numpy()[:-1], False))
-    expected, got = from_trajectories(parts), BY_ROWS.read(learned, table)
+    expected, got = from_trajectories(parts), BY_ROWS.read(inputs, table)
     for name in ("states", "rewards", "terminals", "begins"):
         assert np.array_equal(getattr(got, name), getattr(expected, name))
     assert np.array_equal(
@@ -84,7 +85,7 @@ def test_transitions_are_those_of_whole_trajectories() -> None:
 
 def test_rows_of_several_episodes_may_be_mixed() -> None:
     table = walks(30, 3)
-    learned = BY_ROWS.fit(model(), table)
+    learned = TableRows.of_tables(BY_ROWS.fit(model(), table))
     mixed = table.sort_values("t", kind="stable").reset_index(drop=True)
     for one, other in zip(BY_ROWS.read(learned, table), BY_ROWS.read(learned, mixed), strict=True):
         assert one is other or np.array_equal(one, other)
@@ -93,7 +94,7 @@ def test_rows_of_several_episodes_may_be_mixed() -> None:
 def test_without_episodes_a_new_one_begins_after_each_end() -> None:
     table = walks(30, 4)
     plain = TransitionColumns(reward="pay", states=("place",), terminal="over")
-    learned = plain.fit(model(), table)
+    learned = TableRows.of_tables(plain.fit(model(), table))
     read = plain.read(learned, table)
     assert np.array_equal(read.begins, table["t"] == 0)
     assert np.array_equal(read.terminals, table["over"] == 1)
@@ -102,7 +103,7 @@ def test_without_episodes_a_new_one_begins_after_each_end() -> None:
 def test_ends_says_that_the_last_row_of_each_episode_ended_it() -> None:
     table = walks(30, 5)
     ends = TransitionColumns(reward="pay", states=("place",), episode="trip", ends=True)
-    learned = BY_ROWS.fit(model(), table)
+    learned = TableRows.of_tables(BY_ROWS.fit(model(), table))
     for one, other in zip(BY_ROWS.read(learned, table), ends.read(learned, table), strict=True):
         assert one is other or np.array_equal(one, other)
 
@@ -148,14 +149,14 @@ def test_rewards_that_are_missing_are_refused_unless_nothing_follows() -> None:
     table = walks(20, 7, cut=3)
     cut_off = (table["t"] == 2) & (table["over"] == 0)
     table.loc[cut_off, "pay"] = np.nan
-    learned = BY_ROWS.fit(model(), table)
+    learned = TableRows.of_tables(BY_ROWS.fit(model(), table))
     table.loc[0, "pay"] = np.nan
     with pytest.raises(ValueError, match="no finite value in 1 of"):
         BY_ROWS.read(learned, table)
 
 
-def test_a_table_model_of_values_learns_no_rows() -> None:
-    learned = BY_ROWS.fit(model(), walks(20, 8))
+def test_a_model_of_values_learns_no_rows() -> None:
+    learned = TableRows.of_tables(BY_ROWS.fit(model(), walks(20, 8)))
     with pytest.raises(ValueError, match="learns transitions"):
         learned.partial_fit(walks(20, 8).drop(columns=["trip", "t", "next_place", "over"]))
 
@@ -174,7 +175,7 @@ def test_the_command_learns_measures_and_predicts(tmp_path, capsys, monkeypatch)
     assert run("predict", "m.mercer", "test.csv", "--out", "p.csv", "--keep", "place") == 0
     values = pd.read_csv("p.csv")
     assert_allclose(values["value"], learned.predict({"place": values["place"].to_numpy()}))
-    assert load_model("m.mercer").task == "value"
+    assert isinstance(load_model("m.mercer"), ValueFunction)
     assert run("inspect", "m.mercer") == 0
     assert "estimator ValueFunction" in capsys.readouterr().out
     assert run("evaluate", "m.mercer", "test.csv") == 2

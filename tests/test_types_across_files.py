@@ -251,7 +251,7 @@ BOTH = pytest.mark.parametrize("train", [file_training, shard_training])
 def test_whole_numbers_and_then_fractions_are_learned(tmp_path, train, kind):
     folder = write_folder(tmp_path / "f", PARTS["whole, then fractions"], kind)
     model = train(folder, tmp_path / "a.mercer").model_
-    assert {"x", "z"} == set(model.preprocessor.feature_names_in_)
+    assert {"x", "z"} == set(model.preprocessor_.feature_names_in_)
     assert len(model.predict({"x": [0.0, 1.0], "z": [3, 4]})) == 2
 
 
@@ -287,7 +287,7 @@ def test_told_kinds_decide_how_cells_are_read(tmp_path, train):
         model = train(
             tmp_path / "*.csv", tmp_path / "a.mercer", columns={"kinds": {"z": "category"}}
         ).model_
-    names = model.preprocessor.feature_names_out()
+    names = model.preprocessor_.feature_names_out()
     assert {"z=02139", "z=2139", "z=94007", "z=94007-2585"} <= set(names)
 
 
@@ -298,7 +298,7 @@ def test_told_categories_of_64_bits_are_not_rounded(tmp_path, train):
     model = train(
         tmp_path / "a.csv", tmp_path / "a.mercer", columns={"kinds": {"z": "category"}}
     ).model_
-    assert {f"z={code}" for code in codes} <= set(model.preprocessor.feature_names_out())
+    assert {f"z={code}" for code in codes} <= set(model.preprocessor_.feature_names_out())
 
 
 def test_a_run_that_went_on_has_the_same_bits(tmp_path, monkeypatch):
@@ -331,7 +331,7 @@ def test_what_was_learned_before_an_error_is_kept(tmp_path, monkeypatch):
         r"rows had been learned. The model of them is kept as .*a\.partial\.mercer", said
     )
     model = load_model(tmp_path / "a.partial.mercer")
-    assert model.estimator.n_samples_seen_ == training.n_rows_ > 0
+    assert model.n_samples_seen_ == training.n_rows_ > 0
 
 
 def test_the_command_says_it_and_refuses_if_it_is_to_be_strict(tmp_path, capsys):

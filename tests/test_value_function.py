@@ -6,13 +6,14 @@ import sys
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from covering import covering
 from mercer import ValueFunction, load_model, model_file
 from mercer.exceptions import DivergenceError, TrajectoryWarning
 from mercer.expansions import KOMP, Budget, Full, RandomFeatures
+from mercer.inspection import unit_of_target
 from mercer.kernels import Gaussian, Linear
 from mercer.objectives.bellman import METHODS
 from oracles_policy import (
@@ -432,6 +433,49 @@ def test_history_and_callbacks_count_transitions():
     assert_allclose(one.history_.loss, [np.mean(np.square(r))])  # V = 0 before
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_normalised_rewards_are_learned_as_if_divided_by_hand(method, tmp_path):
+    (x, r, y, over), second = transitions(120, method)
+    r = 1e3 * r
+    scale = r.std()
+
+    def divided(second):
+        return {name: (value[0] / scale, *value[1:]) for name, value in second.items()}
+
+    given = {name: (1e3 * value[0], *value[1:]) for name, value in second.items()}
+    plain = make(method).fit(x, r / scale, y, over, **divided(given))
+    model = make(method, normalize_rewards=True).fit(x, r, y, over, **given)
+    assert_allclose(model.predict(x), scale * plain.predict(x), rtol=1e-12)
+    assert_allclose(model.history_.loss, plain.history_.loss)
+    assert_allclose(
+        model.temporal_difference_errors(x, r, y, over),
+        scale * plain.temporal_difference_errors(x, r / scale, y, over),
+        rtol=1e-9,
+        atol=1e-9,
+    )
+    if method in ("gtd2", "tdc"):
+        assert_allclose(model.predict_auxiliary(x), scale * plain.predict_auxiliary(x), rtol=1e-12)
+    assert unit_of_target(model) == (0.0, scale)
+    told, of_plain = (one.explain(x[:2], background=x[50:70]) for one in (model, plain))
+    assert_allclose(told.contributions, scale * of_plain.contributions, rtol=1e-9, atol=1e-9)
+    assert_allclose(told.prediction, model.predict(x[:2]))
+    # Later rewards are in the unit of the first ones, from a file, too.
+    model.save(tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    for one in (model, again):
+        one.partial_fit(x[:40], 5.0 * r[:40], y[:40], over[:40], **cut([], given, slice(40))[1])
+        assert unit_of_target(one) == (0.0, scale)
+    assert_array_equal(again.predict(x), model.predict(x))
+
+
+def test_rewards_that_do_not_vary_keep_their_unit():
+    (x, r, y, over), _ = transitions(60)
+    model = make(normalize_rewards=True).fit(x, np.ones_like(r), y, over)
+    assert_array_equal(model.predict(x), make().fit(x, np.ones_like(r), y, over).predict(x))
+    with pytest.raises(ValueError, match="`normalize_rewards` must be"):
+        make(normalize_rewards="yes").fit(x, r, y)
+
+
 # -- what is refused, and leaves the model as it was -----------------------------------------------
 
 
@@ -535,6 +579,8 @@ def test_files_whose_parts_do_not_fit_are_refused(tmp_path):
         good | {"trail": good["trail"] | {"n_breaks": 70}},
         good | {"trail": good["trail"] | {"n_seen": 1.5}},
         good | {"trail": None},
+        good | {"scale": 0.0},
+        good | {"scale": "1"},
     ):
         altered = copy.deepcopy(state)
         altered["targets"] = wrong

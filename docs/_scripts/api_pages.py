@@ -66,7 +66,7 @@ GROUPS: dict[str, list[str]] = {
 INTERNAL = [
     *("mercer.answers", "mercer.component", "mercer.jit", "mercer.numerics", "mercer.pointers"),
     *("mercer.records", "mercer.threads", "mercer.validation"),
-    *("mercer_app.messages", "mercer_app.models"),
+    *("mercer_app.messages", "mercer_app.models", "mercer_app.rows"),
 ]
 
 

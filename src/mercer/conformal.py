@@ -24,9 +24,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer.losses import Quantile
+from mercer.records import Numbers, Record
 from mercer.selection import pilot_kernel
 from mercer.sums import Correction, GlobalPart, Rows, squared_error
-from mercer.validation import check_choice, check_integer, check_real
+from mercer.validation import check_choice, check_integer, check_real, integer, positive, real
 
 __all__ = [
     "AdaptiveConformal",
@@ -543,6 +544,17 @@ class ConformalSets:
         return sets
 
 
+_ADAPTIVE = Record(
+    coverage=real(low=0.0, high=1.0, open_low=True, open_high=True),
+    rate=positive(),
+    window=integer(low=1),
+    alpha=real(),
+    n_rows=integer(low=0),
+    n_missed=integer(low=0),
+    _errors=Numbers("n_errors", low=0.0),
+)
+
+
 class AdaptiveConformal:
     r"""Intervals of a stream whose coverage holds however the stream drifts.
 
@@ -598,7 +610,7 @@ class AdaptiveConformal:
         self.coverage, self.rate, self.window = coverage, rate, window
         self.alpha = 1.0 - coverage
         self.n_rows = self.n_missed = 0
-        self._last: deque[float] = deque()
+        self._errors: deque[float] = deque()
         self._sorted: list[float] = []
 
     def width(self) -> float:
@@ -628,10 +640,10 @@ class AdaptiveConformal:
         self.n_rows += 1
         self.n_missed += int(missed)
         self.alpha += self.rate * (1.0 - self.coverage - missed)
-        self._last.append(error)
+        self._errors.append(error)
         insort(self._sorted, error)
-        if len(self._last) > self.window:
-            del self._sorted[bisect_left(self._sorted, self._last.popleft())]
+        if len(self._errors) > self.window:
+            del self._sorted[bisect_left(self._sorted, self._errors.popleft())]
         return self
 
     def interval(self, predicted: float) -> tuple[float, float]:
@@ -652,28 +664,16 @@ class AdaptiveConformal:
 
     def to_state(self) -> dict[str, Any]:
         """Everything that it is, as plain data."""
-        return {
-            "coverage": self.coverage,
-            "rate": self.rate,
-            "window": self.window,
-            "alpha": self.alpha,
-            "n_rows": self.n_rows,
-            "n_missed": self.n_missed,
-            "errors": np.array(self._last, dtype=np.float64),
-        }
+        return _ADAPTIVE.written(self)
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """Inverse of :meth:`to_state`; ValueError if the pieces do not fit together."""
-        made = cls(state["coverage"], rate=state["rate"], window=state["window"])
-        made.alpha = check_real("alpha", state["alpha"])
-        made.n_rows = check_integer("n_rows", state["n_rows"], low=0)
-        made.n_missed = check_integer("n_missed", state["n_missed"], low=0, high=made.n_rows)
-        errors = np.asarray(state["errors"], dtype=np.float64)
-        if errors.ndim != 1 or errors.size != min(made.n_rows, made.window):
+        values = _ADAPTIVE.read(state, {})
+        made = cls(values["coverage"], rate=values["rate"], window=values["window"])
+        errors = values.pop("_errors")
+        n_rows = values["n_rows"]
+        if errors.size != min(n_rows, made.window) or values["n_missed"] > n_rows:
             raise ValueError("the errors do not match the rows that were seen")
-        if not (errors >= 0.0).all():
-            raise ValueError("an error is negative or NaN")
-        made._last = deque(errors.tolist())
-        made._sorted = sorted(made._last)
+        vars(made).update(values, _errors=deque(errors.tolist()), _sorted=sorted(errors.tolist()))
         return made

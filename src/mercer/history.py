@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.records import IfAny, Numbers, Record, Several
+from mercer.validation import integer
+
 __all__ = ["History"]
 
 Array = NDArray[np.float64]
@@ -14,6 +17,12 @@ Array = NDArray[np.float64]
 _CAPACITY = 1024
 _COLUMNS = 5
 _MOST_CHANGES = 1000
+_NUMBERS = Record(
+    steps_per_record=integer(low=1),
+    _open_steps=integer(low=0),
+    _changes=IfAny(Several(integer(low=0), kind=list)),
+)
+_ARRAYS = Record(_records=Numbers("n_records", "n_columns"), _open=Numbers("n_columns"))
 
 
 class History:
@@ -229,17 +238,9 @@ class History:
 
     def snapshot(self) -> dict[str, Any]:
         """Everything, copied; for :meth:`restore`."""
-        return {
-            "numbers": {
-                "steps_per_record": self.steps_per_record,
-                "open_steps": self._open_steps,
-                **({"changes": list(self._changes)} if self._changes else {}),
-            },
-            "arrays": {
-                "records": self._records[: self._n_records].copy(),
-                "open": self._open.copy(),
-            },
-        }
+        used, changes = self._records[: self._n_records], self._changes or None
+        values = {**vars(self), "_records": used, "_changes": changes}
+        return {"numbers": _NUMBERS.written_of(values), "arrays": _ARRAYS.written_of(values)}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go back to a :meth:`snapshot`.
@@ -249,24 +250,11 @@ class History:
         ValueError
             If the arrays or numbers do not fit together.
         """
-        records, window = state["arrays"]["records"], state["arrays"]["open"]
-        steps, open_steps = (state["numbers"][name] for name in ("steps_per_record", "open_steps"))
-        changes = state["numbers"].get("changes", [])
-        fits = (
-            records.ndim == 2
-            and records.shape[1] == self._width
-            and len(records) < _CAPACITY
-            and window.shape == (self._width,)
-            and records.dtype == window.dtype == np.float64
-            and isinstance(steps, int)
-            and isinstance(open_steps, int)
-            and 0 <= open_steps < steps
-            and all(isinstance(row, int) and row >= 0 for row in changes)
-        )
-        if not fits:
+        values = _NUMBERS.read(state["numbers"], {})
+        values |= _ARRAYS.read(state["arrays"], {"n_columns": self._width})
+        records, changes = values.pop("_records"), values.pop("_changes") or []
+        if len(records) >= _CAPACITY or values["_open_steps"] >= values["steps_per_record"]:
             raise ValueError("The records of the history do not fit together.")
         self._n_records = len(records)
         self._records[: self._n_records] = records
-        self._open = window.copy()
-        self.steps_per_record, self._open_steps = steps, open_steps
-        self._changes = list(changes)
+        vars(self).update(values, _changes=changes)

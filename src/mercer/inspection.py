@@ -15,8 +15,7 @@ from sklearn.exceptions import NotFittedError
 
 from mercer.buffers import FIFO, Buffer, Everything, PerClassFIFO, Reservoir
 from mercer.default import DefaultLearner
-from mercer.estimators import TableModel
-from mercer.estimators.asking import chosen_batch_size, pair_parts
+from mercer.estimators.targets import Numbers
 from mercer.functions import DictionaryFunction, FeatureExpansion, SumOfComponents
 from mercer.kernels import Kernel, Mapped, PairKernel, Partitioned, Sum
 from mercer.losses import (
@@ -75,7 +74,7 @@ def describe(model: Any) -> dict[str, Any]:
 
     Parameters
     ----------
-    model : TableModel or kernel estimator
+    model : estimator
         As :func:`mercer.load_model` returns it.
 
     Returns
@@ -83,11 +82,11 @@ def describe(model: Any) -> dict[str, Any]:
     description : dict of str to number, text, list of text or list of dict
         Names without spaces; a list of dicts is a table.
     """
-    estimator: Any = model.estimator if isinstance(model, TableModel) else model
+    estimator = model
     values: dict[str, Any] = {"estimator": type(estimator).__name__}
-    if isinstance(model, TableModel):
-        columns = model.preprocessor.feature_names_in_
-        values["target"] = model.target
+    if estimator.preprocessor_ is not None:
+        columns = estimator.preprocessor_.feature_names_in_
+        values["target"] = None if estimator.roles_ is None else estimator.roles_.target
         values["columns"] = _cut(columns)
         values["n_columns"] = len(columns)
         values["audit"] = [
@@ -95,13 +94,12 @@ def describe(model: Any) -> dict[str, Any]:
              "remarks": remarks}
             for name, kind, becomes, inputs, missing, remarks in model.audit_.lines()[1:]
         ]  # fmt: skip
-        if model.predicts_quantities:
-            form = model.target_form_
-            if form is not None:
-                values["target_unit"] = form.axis
-            values["target_mean"] = model.target_mean_
-            values["target_scale"] = model.target_scale_
-    values["n_inputs"] = int(estimator.n_features_in_)
+    form, unit = estimator.target_form_, unit_of_target(estimator)
+    if form is not None and hasattr(estimator, "predict_interval"):
+        values["target_unit"] = form.axis
+    if unit is not None:
+        values["target_mean"], values["target_scale"] = unit
+    values["n_inputs"] = estimator.n_inputs_
     if hasattr(estimator, "classes_"):
         values["n_classes"] = len(estimator.classes_)
         values["classes"] = _cut(map(str, estimator.classes_.tolist()))
@@ -109,7 +107,7 @@ def describe(model: Any) -> dict[str, Any]:
     values["kernel"] = _kernel_words(estimator.kernel_) if hasattr(estimator, "kernel_") else None
     values |= describe_pairs(model)
     learned_in_steps = hasattr(estimator, "learner_")
-    values |= _of_steps(estimator, model) if learned_in_steps else _of_a_gaussian_process(model)
+    values |= _of_steps(estimator) if learned_in_steps else _of_a_gaussian_process(estimator)
     at_risk = describe_risk(model)
     if at_risk:
         values.pop("latest_loss", None)  # the history holds the objective instead
@@ -117,14 +115,14 @@ def describe(model: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _of_steps(estimator: Any, model: Any) -> dict[str, Any]:
+def _of_steps(estimator: Any) -> dict[str, Any]:
     """Describe an estimator that was learned step by step."""
     history, learner = estimator.history_, estimator.learner_
     loss, function = getattr(estimator, "loss_", None), learner.current_function()
     if isinstance(learner, DefaultLearner):
-        return _of_parts(estimator, learner, model)
+        return _of_parts(estimator, learner)
     if isinstance(function, StreamFunction):
-        return _of_ways(estimator, function, model)
+        return _of_ways(estimator, function)
     offset = getattr(estimator, "offset_", None)
     return {
         "discount": getattr(estimator, "discount", None),
@@ -136,13 +134,13 @@ def _of_steps(estimator: Any, model: Any) -> dict[str, Any]:
         "random_features": _blocks(function),
         "step_size": float(history.step_size[-1]) if len(history) else None,
         "regularization": float(getattr(learner, "ridge", learner.regularization)),
-        "batch_size": chosen_batch_size(estimator),
+        "batch_size": estimator.plan().batch_size,
         "rows_per_step": getattr(learner, "rows_per_step", None),
         "average": "none" if function.averaging is None else estimator.average,
         "precision": str(np.dtype(function.dtype)),
         "model_order": estimator.model_order_,
         "n_rows_learned": estimator.n_samples_seen_,
-        **_latest_loss(model),
+        **_latest_loss(estimator),
         "race": race_table(estimator) or None,
     }
 
@@ -162,7 +160,7 @@ def _kernel_words(kernel: Any) -> str:
     return f"{kernel.kernel!r} of {kernel.map.n_outputs} inputs made by the map"
 
 
-def _of_parts(estimator: Any, learner: DefaultLearner, model: Any) -> dict[str, Any]:
+def _of_parts(estimator: Any, learner: DefaultLearner) -> dict[str, Any]:
     """Describe a sum of parts that learned by sums."""
     function = learner.function
     together = rows_judged_together(estimator)
@@ -178,18 +176,18 @@ def _of_parts(estimator: Any, learner: DefaultLearner, model: Any) -> dict[str, 
         "bytes_of_sums": 0 if learner.is_compact else learner.sum_bytes,
         "n_rows_learned": estimator.n_samples_seen_,
         "rows_judged_together": None if together == 1 else together,
-        **_latest_loss(model),
+        **_latest_loss(estimator),
         "parts": parts_table(estimator),
         "race": race_table(estimator) or None,
     }
 
 
-def _of_ways(estimator: Any, function: StreamFunction, model: Any) -> dict[str, Any]:
+def _of_ways(estimator: Any, function: StreamFunction) -> dict[str, Any]:
     """Describe several ways side by side that follow a stream."""
     changes = estimator.history_.changes.tolist()
     last = [f"row {row:,}" for row in changes[-_MOST_CHANGES:]]
     # Columns of tables have been named by then.
-    names = None if model is not estimator else estimator._row_names
+    names = None if estimator.roles_ is not None else estimator._row_names
     return {
         "features": None if names is None else _cut(map(str, names)),
         "loss": repr(estimator.loss_),
@@ -198,7 +196,7 @@ def _of_ways(estimator: Any, function: StreamFunction, model: Any) -> dict[str, 
         "precision": str(function.dtype),
         "model_order": function.size,
         "n_rows_learned": estimator.n_samples_seen_,
-        **_latest_loss(model),
+        **_latest_loss(estimator),
         "n_changes": len(changes),
         "last_changes": last or None,
         "weights": weights_of_kinds(estimator) or None,
@@ -282,9 +280,8 @@ def _blocks(function: Any) -> str | None:
     return f"{function.size:,} in {n:,} block{'s' * (n != 1)} of {m:,}, seed {seed}"
 
 
-def _of_a_gaussian_process(model: Any) -> dict[str, Any]:
+def _of_a_gaussian_process(estimator: Any) -> dict[str, Any]:
     """Describe a Gaussian process; its density in units of the target."""
-    estimator: Any = model.estimator if isinstance(model, TableModel) else model
     posterior = estimator.posterior_
     on_points = hasattr(estimator, "dictionary_")
     values = {
@@ -298,12 +295,10 @@ def _of_a_gaussian_process(model: Any) -> dict[str, Any]:
     }
     if not hasattr(estimator, "partial_fit"):
         return values
-    units = np.log(model.target_scale_) if isinstance(model, TableModel) else 0.0
-    likelihood = estimator.log_marginal_likelihood() - estimator.n_samples_seen_ * units
     return {
         **values,
         "effective_dimension": estimator.effective_dimension_,
-        "log_marginal_likelihood": float(likelihood),
+        "log_marginal_likelihood": estimator.log_marginal_likelihood(),
     }
 
 
@@ -317,19 +312,18 @@ def describe_pairs(model: Any) -> dict[str, Any]:
 
     Parameters
     ----------
-    model : TableModel or kernel estimator
+    model : estimator
         A fitted model.
     """
-    estimator: Any = model.estimator if isinstance(model, TableModel) else model
-    if not hasattr(estimator, "predict_pair"):
+    if not hasattr(model, "predict_pair"):
         return {}
-    parts = pair_parts(estimator)
+    known, roles = model.targets_, model.roles_
     return {
-        "pair_kernel": _in_words(parts.kernel),
-        "pair_label": parts.label,
-        "buffer": _rows_held(estimator.buffer_),
-        "normalize": parts.normalize,
-        "group": getattr(model, "group", None) or "none: all rows are compared",
+        "pair_kernel": _in_words(known.pair_kernel),
+        "pair_label": known.pair_label,
+        "buffer": _rows_held(model.buffer_),
+        "normalize": known.normalize,
+        "group": (roles and roles.group) or "none: all rows are compared",
     }
 
 
@@ -388,19 +382,53 @@ def loss_units(model: Any) -> LossUnits:
 
     Parameters
     ----------
-    model : TableModel or kernel estimator
+    model : estimator
         A model.
     """
-    if not isinstance(model, TableModel) or not model.predicts_quantities:
-        return LossUnits(1.0, "")
-    power = _POWERS.get(type(getattr(model.estimator, "loss_", None)))
+    unit, roles = unit_of_target(model), model.roles_
+    scale = 1.0 if unit is None else unit[1]
+    target = "" if roles is None or not _is_quantity(model) else f"{roles.target}"
+    power = _POWERS.get(type(getattr(model, "loss_", None)))
     if power is not None:
         form = model.target_form_
-        unit = f"{model.target}" if form is None or form.kind == "number" else form.unit
-        return LossUnits(model.target_scale_**power, unit + "²" * (power == 2))
-    if model.target_scale_ == 1.0:
+        name = target if form is None or form.kind == "number" else form.unit
+        return LossUnits(scale**power, name and name + "²" * (power == 2))
+    if scale == 1.0:
         return LossUnits(1.0, "")
-    return LossUnits(1.0, f"of {model.target} / {model.target_scale_:.4g}")
+    return LossUnits(1.0, f"of {target or 'the target'} / {scale:.4g}")
+
+
+def unit_of_target(model: Any) -> tuple[float, float] | None:
+    """Mean and scale in which a model learned its only target; None if it learned it as it is.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelRegressor
+    >>> model = KernelRegressor(kernel="gaussian", expansion="komp", normalize_y=True)
+    >>> unit_of_target(model.partial_fit([[0.0], [1.0]], [1.0, 3.0]))
+    (2.0, 1.0)
+    """
+    known = getattr(model, "targets_", None)
+    if hasattr(model, "posterior_"):
+        (mean, scale) = model.posterior_.normalization()
+        return (float(mean[0]), float(scale[0])) if model.normalize_y and mean.size == 1 else None
+    scale = getattr(known, "scale", None)
+    if isinstance(known, Numbers):
+        if scale is None or scale.size != 1:
+            return None
+        return float(known.intercept[0]), float(scale[0])
+    return None if scale is None or scale == 1.0 else (0.0, float(scale))  # of rewards
+
+
+def _is_quantity(model: Any) -> bool:
+    """Whether a model predicts numbers in a unit of their own."""
+    return isinstance(getattr(model, "targets_", None), Numbers) or hasattr(model, "posterior_")
 
 
 def describe_risk(model: Any) -> dict[str, Any]:
@@ -408,7 +436,7 @@ def describe_risk(model: Any) -> dict[str, Any]:
 
     Parameters
     ----------
-    model : TableModel or kernel estimator
+    model : estimator
         A fitted model.
 
     Returns
@@ -416,8 +444,7 @@ def describe_risk(model: Any) -> dict[str, Any]:
     description : dict of str to number or text
         Tracked values in the units of the loss, which are named; shares of all rows learned.
     """
-    estimator: Any = model.estimator if isinstance(model, TableModel) else model
-    risk = getattr(estimator, "risk_", None)
+    risk = getattr(model, "risk_", None)
     if risk is None:
         return {}
     history = history_in_units(model)
@@ -455,12 +482,11 @@ def history_in_units(model: Any) -> _History:
 
     Parameters
     ----------
-    model : TableModel or kernel estimator
+    model : estimator
         A fitted model that has a history.
     """
     history, (factor, unit) = model.history_, loss_units(model)
-    estimator = model.estimator if isinstance(model, TableModel) else model
-    of_losses = _tracks_losses(getattr(estimator, "risk_", None))
+    of_losses = _tracks_losses(getattr(model, "risk_", None))
     monitors = {
         name: column if name.endswith("_fraction") or not of_losses else factor * column
         for name, column in history.monitors.items()
@@ -719,7 +745,8 @@ def risk_of(estimator: Any) -> Any:
 
 def unit_of_loss(estimator: Any) -> str:
     """Return what losses are measured in, "" where nothing is known of it, as with arrays."""
-    return str(getattr(final_model(estimator), "loss_unit", ""))
+    model = final_model(estimator)
+    return loss_units(model).name if hasattr(model, "roles_") else ""
 
 
 def size_unit(estimator: Any) -> str:
@@ -803,14 +830,15 @@ def output_labels(estimator: Any, n_outputs: int) -> list[str]:
 
 
 def history_of(estimator: Any) -> Any:
-    """Return the history of a fitted estimator, or raise that there is none."""
+    """Return the history of a fitted estimator in its units, or raise that there is none."""
     model = final_model(estimator)
     if not hasattr(model, "history_"):
         raise NotFittedError(
             f"`{type(model).__name__}` has no `history_`: it has learned nothing yet. Call `fit` "
             "or `partial_fit` first."
         )
-    return model.history_
+    plain = not hasattr(model, "roles_") or loss_units(model) == LossUnits(1.0, "")
+    return model.history_ if plain else history_in_units(model)
 
 
 def monitor_words(name: str) -> str:

@@ -135,9 +135,14 @@ def load_model(path: Any) -> Any:
     """
     state = read_state(path)
     try:
-        return _class_named(state["kind"]).from_state(state["model"])
+        return model_of_state(state)
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
         raise ValueError(f"{Path(path)} is not a valid mercer model: {error}.") from error
+
+
+def model_of_state(state: Mapping[str, Any]) -> Any:
+    """Return the model that a state from a file holds; ValueError if it is none."""
+    return _class_named(state["kind"]).from_state(state["model"])
 
 
 def _class_named(kind: str) -> type[Storable]:

@@ -11,6 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from math import isqrt
 from typing import Any, ClassVar, Self
 
@@ -219,20 +220,33 @@ class Triangle(Field):
 
 
 class Maybe(Field):
-    """A value of another field, or None."""
+    """A value of another field, or None.
 
-    def __init__(self, field: Field | Check) -> None:
-        self.field = _as_field(field)
+    Parameters
+    ----------
+    field : Field or check
+        Of the value.
+    none : object, default=None
+        What is stored as None.
+    """
+
+    def __init__(self, field: Field | Check, none: Any = None) -> None:
+        self.field, self.none = _as_field(field), none
 
     def written(self, value: Any) -> Any:
-        return None if value is None else self.field.written(value)
+        is_none = value is None or (self.none is not None and value == self.none)
+        return None if is_none else self.field.written(value)
 
     def read(self, name: str, value: Any, sizes: Sizes) -> Any:
-        return None if value is None else self.field.read(name, value, sizes)
+        return self.none if value is None else self.field.read(name, value, sizes)
 
     @property
     def dimensions(self) -> Iterator[str]:
         yield from self.field.dimensions
+
+
+class IfAny(Maybe):
+    """A value of another field, or None, whose key the state then lacks."""
 
 
 class Several(Field):
@@ -371,6 +385,7 @@ class Record:
     def __init__(self, **fields: Field | Check) -> None:
         self.fields = {name: _as_field(field) for name, field in fields.items()}
         self.keys = {name: name.lstrip("_") for name in fields}
+        self._rare = {self.keys[name] for name, one in self.fields.items() if type(one) is IfAny}
 
     @property
     def dimensions(self) -> set[str]:
@@ -384,7 +399,8 @@ class Record:
 
     def written_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the state of values by the names of the attributes: plain data, copied."""
-        return {self.keys[name]: one.written(values[name]) for name, one in self.fields.items()}
+        state = {self.keys[name]: one.written(values[name]) for name, one in self.fields.items()}
+        return {key: one for key, one in state.items() if one is not None or key not in self._rare}
 
     def read(self, state: Any, sizes: Sizes) -> dict[str, Any]:
         """Return the values of a state by the names of the attributes, copied.
@@ -402,12 +418,14 @@ class Record:
             If it is no such state; says in what.
         """
         keys, found = sorted(self.keys.values()), state
-        if not isinstance(state, dict) or keys != (found := sorted(map(str, state))):
+        if isinstance(state, dict):
+            found = sorted({*map(str, state), *self._rare})
+        if not isinstance(state, dict) or keys != found:
             raise ValueError(f"a state must have the keys {keys}, got {found!r:.200}")
         values: dict[str, Any] = {}
         for name, field in self.fields.items():
             key = self.keys[name]
-            values[name] = value = field.read(key, state[key], sizes)
+            values[name] = value = field.read(key, state.get(key), sizes)
             if type(value) is int and sizes.setdefault(name, value) != value:
                 raise ValueError(f"`{key}` must be {sizes[name]}, got {value}")
         return values
@@ -487,8 +505,18 @@ class Recorded:
 
     def _adopt(self, values: dict[str, Any]) -> None:
         """Become what these values are."""
-        for name, value in values.items():
+        for name, value in {**deepcopy(getattr(self, "_passing", {})), **values}.items():
             object.__setattr__(self, name, value)
+
+
+class Passing:
+    """Base of what has attributes that copies and pickles lack, for they can be found again."""
+
+    #: The attributes, and what copies have in their place.
+    _passing: ClassVar[dict[str, Any]]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, **deepcopy(self._passing)}
 
 
 def fit(name: str, shape: tuple[int | str, ...], array: NDArray[Any], sizes: Sizes) -> None:

@@ -12,7 +12,6 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from mercer.estimators import GaussianProcessRegressor, KernelClassifier
-from mercer.estimators.asking import chosen_expansion
 from mercer.estimators.fitting import Data, Given, KernelEstimator
 from mercer.estimators.kept_rows import keep_learned
 from mercer.exceptions import Advice, InPython, ParameterError, Setting
@@ -72,7 +71,7 @@ def check_learnable(estimator: Any) -> None:
         )
     estimator.check()
     estimator.check_settings(anew=True)
-    expansion: Any = chosen_expansion(estimator)
+    expansion: Any = estimator.plan().expansion
     if isinstance(expansion, Stream):
         raise ParameterError(
             "The expansion Stream cannot be learned in several places.",

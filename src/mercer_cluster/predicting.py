@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.columns import TablePreprocessor
 from mercer.columns.views import is_table, view_table
-from mercer.estimators import TableModel
-from mercer.estimators.table_inputs import without_columns
+from mercer.estimators.columns import lenient_inputs
+from mercer.estimators.estimator import without_columns
 from mercer.threads import jobs
 from mercer_app.files.sources import table_blocks
 from mercer_cluster.engines import Engine, open_engine
@@ -99,7 +100,7 @@ def predict(
 
     Parameters
     ----------
-    model : estimator or TableModel
+    model : estimator
         Fitted.
     shards : path or sequence
         As for :func:`mercer_cluster.fit`; arrays may be X alone, or (X, y), of which y is not
@@ -146,16 +147,13 @@ def predict(
 
 def _columns_of(model: Any) -> list[str] | None:
     """Return the columns that a model predicts from, if it knows their names."""
-    if isinstance(model, TableModel):
-        return [*model.preprocessor.feature_names_in_]
     names = getattr(model, "feature_names_in_", None)
     return None if names is None else [str(name) for name in names]
 
 
 def _texts_of(model: Any) -> list[str]:
     """Return the columns that a model reads as text."""
-    is_table_model = isinstance(model, TableModel)
-    columns = model.preprocessor if is_table_model else getattr(model, "_columns", None)
+    columns = getattr(model, "_columns", None)
     return [] if columns is None else columns.text_columns_
 
 
@@ -175,25 +173,31 @@ def _n_rows(item: Any) -> int:
 
 def _nothing(model: Any) -> NDArray[Any]:
     """Predictions of no rows, of the shape and type that those of rows have."""
-    if isinstance(model, TableModel):
-        return model.predict_inputs(np.zeros((1, len(model.preprocessor.feature_names_out()))))[:0]
     bare = without_columns(model)
     n_inputs = getattr(bare, "n_features_in_", None)
-    return (
-        np.empty(0) if n_inputs is None else np.asarray(bare.predict(np.zeros((1, n_inputs))))[:0]
-    )
+    if n_inputs is None:
+        return np.empty(0)
+    return _as_written(model, bare.predict(np.zeros((1, n_inputs)))[:0])
+
+
+def _as_written(model: Any, values: NDArray[Any]) -> NDArray[Any]:
+    """Return what predictions mean: dates, of a model that learned such."""
+    return np.asarray(model.as_written(values) if hasattr(model, "as_written") else values)
 
 
 def _of_item(model: Any, item: Any) -> Iterator[NDArray[Any]]:
     """Predict for arrays or a table."""
-    if isinstance(model, TableModel):
-        yield model.predict(item, extra="drop")
-    elif is_table(item) and getattr(model, "_columns", None) is not None:
-        yield without_columns(model).predict(model._columns.transform(item, extra="drop"))
+    columns = getattr(model, "_columns", None)
+    if is_table(item) and columns is not None:
+        if isinstance(columns, TablePreprocessor):
+            X = lenient_inputs(columns, columns.view(item))
+        else:
+            X = columns.transform(item)
+        yield _as_written(model, without_columns(model).predict(X))
     elif is_table(item):
         names = _columns_of(model) or list(view_table(item).names)
         bare = without_columns(model)  # columns are found by their names here
         for X, _ in table_blocks([item], names, None, np.float64):
-            yield bare.predict(X)
+            yield _as_written(model, bare.predict(X))
     else:
         yield model.predict(item[0] if isinstance(item, tuple) else item)

@@ -12,11 +12,12 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.columns import TablePreprocessor
-from mercer.estimators import KernelClassifier, TableModel
+from mercer.estimators import KernelClassifier
 from mercer.exceptions import ParameterError, ShardError
 from mercer.learning import Ask
 from mercer.sums import rows_at_once
 from mercer.threads import jobs
+from mercer_app.rows import TableRows
 from mercer_cluster.engines import Engine, Handle, open_engine
 from mercer_cluster.engines.engine import cores
 from mercer_cluster.models import check_learnable
@@ -47,6 +48,7 @@ def fit(
     shards: Any,
     *,
     target: str | None = None,
+    columns: TablePreprocessor | None = None,
     engine: str | Engine = "here",
     n_workers: int | None = None,
     address: str | None = None,
@@ -61,8 +63,8 @@ def fit(
 
     Parameters
     ----------
-    estimator : KernelClassifier, KernelRegressor or TableModel
-        With its parameters; a TableModel for columns of any kind. It stays as it is.
+    estimator : KernelClassifier, KernelRegressor or GaussianProcessRegressor
+        With its parameters. It stays as it is.
     shards : path or sequence
         A folder, a glob or a file; or a sequence of paths, arrays (X, y) or
         (X, y, sample_weight), tables, and functions that return one of these or an iterator of
@@ -70,7 +72,10 @@ def fit(
         cut into parts of 524,288 rows, or of a row group if that has more. Nothing else is cut: a
         worker holds all rows of a shard, as float64.
     target : str, default=None
-        Column to predict, where shards are tables and the estimator does not know it.
+        Column to predict, where shards are tables.
+    columns : TablePreprocessor, default=None
+        How columns of any kind become inputs: text, categories, dates, gaps. None: all columns but
+        the target are numbers without gaps.
     engine : {"here", "ray", "dask"} or Engine, default="here"
         Who works: this process alone, Ray or Dask. The first holds in memory what the others put on
         disks when it grows large: rows of regions.
@@ -98,8 +103,8 @@ def fit(
     ShardError
         If a shard cannot be read or does not fit the others; says which.
     ValueError
-        If `target` fits neither the estimator nor the shards, the estimator cannot learn in
-        several places, or no row has anything to learn.
+        If `target` does not fit the shards, the estimator cannot learn in several places, or no
+        row has anything to learn.
     ImportError
         If the engine is not installed.
 
@@ -120,18 +125,17 @@ def fit(
     >>> model.score(*shard(5)) > 0.9
     True
     """
-    of_tables = isinstance(estimator, TableModel)
-    check_learnable(estimator.estimator if of_tables else estimator)
-    if of_tables and target not in (None, estimator.target):
+    check_learnable(estimator)
+    if columns is not None and target is None:
         raise ParameterError(
-            f"`target` must be None or {estimator.target!r} for this TableModel, got {target!r}.",
+            "`target` must name the column to predict, where `columns` says how the others become "
+            "inputs.",
             parameter="target",
             value=target,
-            why=f"The model was made to predict the column {estimator.target!r}.",
-            mend="Leave it out, or make a TableModel of another target.",
+            mend="Name it.",
         )
     with open_engine(engine, n_workers=n_workers, address=address) as workers:
-        kinds = (estimator.preprocessor.kinds or {}) if of_tables else {}
+        kinds = {} if columns is None else columns.kinds or {}
         found = shards_of(shards, workers.shards(shards), kinds=kinds, strict=strict)
         if target is not None and any(_is_arrays(shard.data) for shard in found):
             raise ParameterError(
@@ -142,8 +146,8 @@ def fit(
                 mend="Leave it out.",
             )
         with closing(_Run(workers, found, callback, settings)) as run:
-            if of_tables:
-                return _fit_tables(run, estimator)
+            if columns is not None:
+                return _fit_tables(run, estimator, columns, str(target))
             reader = ArrayReader(target)
             survey = run.survey(reader, seed_of(estimator), isinstance(estimator, KernelClassifier))
             model = run.fit(estimator, reader, survey)
@@ -171,19 +175,21 @@ def _warn_of_large(survey: Survey, names: Sequence[str]) -> None:
     )
 
 
-def _fit_tables(run: _Run, model: TableModel) -> TableModel:
-    empty = TablePreprocessor(**{**model.preprocessor.get_params(deep=False), "warmup_rows": None})
-    made = TableModel(clone(model.estimator), empty, model.target, model.group)
-    reader = run.looked(TableReader(made))
-    classes = isinstance(made.estimator, KernelClassifier)
-    survey = run.survey(reader, seed_of(made.estimator), classes)
+def _fit_tables(run: _Run, estimator: Any, columns: TablePreprocessor, target: str) -> Any:
+    """Fit an estimator to tables with columns of any kind."""
+    exclude = (*columns.exclude, *({target} - {*columns.exclude}))
+    given = {**columns.get_params(deep=False), "warmup_rows": None, "exclude": exclude}
+    reads = TableRows(clone(estimator), TablePreprocessor(**given), target)
+    reader = run.looked(TableReader(reads))
+    classes = isinstance(estimator, KernelClassifier)
+    survey = run.survey(reader, seed_of(estimator), classes)
     assert isinstance(survey.columns, TablePreprocessor)
-    made.measured(survey.columns, survey.targets)
-    known = {name: one.strays for name, one in made.preprocessor.readings_.items()}
+    reads.measured(survey.columns)
+    known = {name: one.strays for name, one in reads.preprocessor.readings_.items()}
     for text in survey.unreadable.said(known):
         warnings.warn(text, stacklevel=3)
-    made.estimator = run.fit(made.estimator, reader, survey)
-    return made
+    reads.estimator = run.fit(estimator, reader, survey)
+    return reads.model
 
 
 class _Run:
@@ -233,8 +239,7 @@ class _Run:
             found = self.workers.get(handle)
             self.release([handle])
             if found is not None:
-                columns, reader.model.leaks_, reader.model._form = found
-                reader.model.preprocessor = TablePreprocessor.from_state(columns)
+                reader.reads.looked(*found)
                 break
         return reader
 
@@ -421,8 +426,7 @@ def _first_look(
     with naming(name):
         for block in reader.blocks(data):
             if len(block):
-                model = reader.model.look(block.X)
-                return model.preprocessor.to_state(), model.leaks_, model._form
+                return reader.reads.look(block.X).seen()
     return None
 
 

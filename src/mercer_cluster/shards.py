@@ -14,7 +14,6 @@ from scipy import sparse
 from mercer.columns.keys import bits_of_labels, content_keys
 from mercer.columns.odd_cells import Unreadable
 from mercer.columns.views import Levels, is_table, missing_cells, view_table
-from mercer.estimators import TableModel
 from mercer.exceptions import Advice, DivergenceError, ShardError, WorkerError
 from mercer_app.files.sources import feature_names, table_blocks
 from mercer_app.files.tables import (
@@ -26,6 +25,7 @@ from mercer_app.files.tables import (
     has_types,
     require_pyarrow,
 )
+from mercer_app.rows import TableRows
 from mercer_cluster.keys import row_keys
 
 Result = TypeVar("Result")
@@ -446,20 +446,20 @@ class TableReader(Reader):
 
     Parameters
     ----------
-    model : TableModel
-        Whose columns and targets they have.
+    reads : TableRows
+        What reads their columns and targets.
     """
 
-    def __init__(self, model: TableModel) -> None:
-        self.model = model
+    def __init__(self, reads: TableRows) -> None:
+        self.reads = reads
 
     def blocks(self, data: Any) -> Iterator[Block]:
         """See :class:`Reader`: tables of Arrow, of the rows that have a target."""
         names: list[str] = []
-        labelled = Labelled(self.model.target if self.model.has_target else None)
+        labelled = Labelled(self.reads.target if self.reads.has_target else None)
         for item in items_of(data):
             if not is_table(item):
-                raise ValueError("shards of a TableModel must be tables, got arrays.")
+                raise ValueError("shards must be tables where `columns` is given, got arrays.")
             table = arrow_table(item)
             names = names or table.column_names
             if names != table.column_names and sorted(names) == sorted(table.column_names):
@@ -469,11 +469,8 @@ class TableReader(Reader):
                 yield Block(table.slice(start, _ROWS))
 
     def rows(self, block: Block) -> Block:
-        """See :class:`Reader`: inputs, and targets in the units of the model."""
-        X, y = self.model.rows(block.X)
-        if self.model.predicts_quantities:
-            y = (y - self.model.target_mean_) / self.model.target_scale_
-        return Block(X, y)
+        """See :class:`Reader`: inputs, and targets."""
+        return Block(*self.reads.rows(block.X))
 
     def width(self, block: Block) -> int:
-        return self.model.preprocessor.n_features_out_
+        return self.reads.preprocessor.n_features_out_

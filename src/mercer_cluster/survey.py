@@ -11,7 +11,6 @@ from scipy import sparse
 
 from mercer.columns import TablePreprocessor
 from mercer.columns.odd_cells import Unreadable
-from mercer.columns.statistics import NumberStatistics
 from mercer.estimators.inputs import check_weights
 from mercer.exceptions import ShardError
 from mercer_app.files.tables import looked_through
@@ -49,8 +48,6 @@ class Survey:
         Columns of the inputs; of tables, of all columns.
     class_counts : dict or None
         Rows of each label, of a classification.
-    targets : NumberStatistics or None
-        Moments of the target, of a regression of tables.
     columns : TablePreprocessor or tuple of str or None
         What is known of the columns.
     keys, shards, numbers : ndarray
@@ -68,7 +65,6 @@ class Survey:
         self.n_used = 0
         self.n_inputs = 0
         self.class_counts: dict[Any, int] | None = None
-        self.targets: NumberStatistics | None = None
         self.columns: TablePreprocessor | tuple[str, ...] | None = None
         self.keys = np.zeros(0, np.uint64)
         self.shards = np.zeros(0, np.int64)
@@ -145,12 +141,10 @@ class Survey:
 
     def _look(self, reader: Reader, block: Block, *, classes: bool) -> None:
         if isinstance(reader, TableReader):
-            columns = TablePreprocessor.from_state(reader.model.preprocessor.to_state())
-            y = reader.model.targets(block.X)
-            self.columns = reader.model.measure(columns, block.X, y)
+            columns = TablePreprocessor.from_state(reader.reads.preprocessor.to_state())
+            y = reader.reads.targets(block.X)
+            self.columns = reader.reads.measure(columns, block.X, y)
             self.n_inputs = len(columns.columns_in_)
-            if reader.model.predicts_quantities:
-                self.targets = NumberStatistics.of(y[np.newaxis])
         else:
             y, self.n_inputs, self.columns = block.y, block.X.shape[1], block.names
             _check_finite("X", block.X.data if sparse.issparse(block.X) else block.X)
@@ -206,9 +200,6 @@ class Survey:
                 raise self._unlike(other, f"columns that do not fit together: {error}") from error
         elif self.columns != other.columns:
             raise self._unlike(other, f"the columns {self.columns} and {other.columns}")
-        if self.targets is not None and other.targets is not None:
-            self.targets = copy.copy(self.targets)
-            self.targets.merge(other.targets)
         if self.class_counts is not None and other.class_counts is not None:
             both = (*self.class_counts, *other.class_counts)
             if len({_kind(label) for label in both}) > 1:
@@ -254,7 +245,7 @@ def _looked_at(reader: Reader, data: Any, unreadable: Unreadable) -> Any:
     """Return a shard that takes down cells of files that cannot be read, if it is of files."""
     if not isinstance(data, FileShard) or not isinstance(reader, TableReader):
         return data
-    file, columns = data.part.file, reader.model.preprocessor
+    file, columns = data.part.file, reader.reads.preprocessor
     tables = data(unreadable)
     return looked_through(file, tables, columns, unreadable, data.part.first)
 
@@ -265,8 +256,8 @@ def _check_finite(name: str, values: NDArray[Any]) -> None:
         what = "NaN" if np.isnan(values).any() else "infinity"
         raise ValueError(
             f"{name} has {what} in {len(np.unique(places[:, 0])):,} rows, from which nothing can "
-            "be learned. Leave such rows out, or fill in numbers; of tables a TableModel takes "
-            "missing values in the inputs."
+            "be learned. Leave such rows out, or fill in numbers; of tables `columns` says what "
+            "takes the place of gaps in the inputs."
         )
 
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from mercer.estimators.table import TASKS
 from mercer.exceptions import ParameterError
 from mercer.losses import Loss
 from mercer_app.files.places import check_place
+from mercer_app.rows import TASKS, TableRows
 from mercer_app.training.tables import TableTraining
 from mercer_cluster.engines import Engine
 from mercer_cluster.models import check_learnable
@@ -22,7 +22,7 @@ _LEARNABLE = ("classification", "regression", "gp")
 
 
 class ShardTraining(TableTraining):
-    r"""Train a :class:`mercer.estimators.TableModel` on files, each read by some worker.
+    r"""Train an estimator on files, each read by some worker.
 
     What :class:`mercer_app.training.FileTraining` is for one process: call :meth:`start`, then
     :meth:`run`. Categories are measured on all rows, and so are scales where a kernel is given.
@@ -45,7 +45,7 @@ class ShardTraining(TableTraining):
 
     Attributes
     ----------
-    model_ : TableModel
+    model_ : KernelClassifier, KernelRegressor or GaussianProcessRegressor
         The model; before :meth:`run` it has learned nothing, and knows the columns of the first
         rows.
     task : str
@@ -166,9 +166,11 @@ class ShardTraining(TableTraining):
         if place.is_dir():
             raise IsADirectoryError(f"{str(place)!r} is a folder. Name a file in it to write to.")
         check_place(place)
-        self.model_ = fit(
-            self.model_,
+        model = fit(
+            self.rows_.estimator,
             self.data,
+            target=self.target,
+            columns=self.rows_.preprocessor,
             engine=self.engine,
             n_workers=self.n_workers,
             address=self.address,
@@ -176,6 +178,7 @@ class ShardTraining(TableTraining):
             settings=self.settings,
             strict=self.strict,
         )
-        self.n_rows_ = int(self.model_.estimator.n_samples_seen_)
+        self.rows_, self._finished = TableRows.of_tables(model), model
+        self.n_rows_ = int(model.n_samples_seen_)
         self._check_classes()
-        self.model_.save(place)
+        model.save(place)

@@ -149,7 +149,7 @@ def _blocks(model: Any, function: FeatureExpansion, device: Any, cache_bytes: in
     expansion = function.expansion
     return FeatureBlocks(
         function.kernel,
-        model._n_inputs,
+        model.n_inputs_,
         function.block_size,
         int(expansion.seed),
         paired=expansion.options.paired,

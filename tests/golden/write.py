@@ -110,7 +110,7 @@ def answers_of(model, rows):
     """Everything that a model answers, as arrays of numbers."""
     found = {}
     for method in ("decision_function", "predict_proba", "score_samples", "log_ratio"):
-        if hasattr(getattr(model, "estimator", model), method):
+        if hasattr(model, method):
             found[method] = getattr(model, method)(rows)
     if isinstance(model, GaussianProcessRegressor):
         found["predict"], found["deviation"] = model.predict(rows, return_std=True)
@@ -129,7 +129,7 @@ def learn_on(name, model):
     if name == "density_ratio":
         return model.partial_fit(X_on[:4], X_on[4:] + 0.5)
     if name == "table":
-        return model.partial_fit({**asked(name), "y": y_on})
+        return model.partial_fit(asked(name), y_on)
     return model.partial_fit(X_on, CLASSES[N_ROWS:] if hasattr(model, "predict_proba") else y_on)
 
 

@@ -117,9 +117,9 @@ def test_shards_become_an_ordinary_model_file(files, mercer, tmp_path, target):
     model = load_model(out)
     truth = table(400, 9).column(target).to_pylist()
     if target == "y":
-        assert np.mean(model.predict(table(400, 9), extra="drop") == truth) > 0.9
+        assert np.mean(model.predict(table(400, 9)) == truth) > 0.9
     else:
-        assert np.std(model.predict(table(400, 9), extra="drop") - truth) < 10.0
+        assert np.std(model.predict(table(400, 9)) - truth) < 10.0
 
 
 @pytest.mark.usefixtures("small")

@@ -48,7 +48,7 @@ def test_a_locale_of_ascii_has_accents(folder):
     assert code == 0, err
     assert "classification of 'qualité' (text); 2 classes: mauvaïs, très bon" in err.decode()
     model = load_model(folder / "modèle.mercer")
-    assert model.target == "qualité"
+    assert model.roles_.target == "qualité"
     assert model.classes_.tolist() == ["mauvaïs", "très bon"]
     page = (folder / "rapport d'été.html").read_text(encoding="utf-8")
     assert "qualité: classification by modèle.mercer" in page

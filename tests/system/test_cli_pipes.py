@@ -256,8 +256,9 @@ def test_the_options_say_how_files_are_written(tmp_path, capsys):
     assert run("fit", train, "--target", "column_3", *words, *fit) == 0
     assert "error_percent" in capsys.readouterr().out
     loaded = load_model(out)
-    assert loaded.columns_ == ["column_1", "column_2", "column_3"]
-    assert loaded.estimator.classes_.tolist() == ["ja", "nö"]
+    assert loaded.feature_names_in_.tolist() == ["column_1", "column_2"]
+    assert loaded.roles_.target == "column_3"
+    assert loaded.classes_.tolist() == ["ja", "nö"]
     assert run("evaluate", out, train, *words) == 0
     assert run("predict", out, train, *words, "--out", tmp_path / "p.csv") == 0
     assert "a.csv: columns separated by '~', decimal comma, CP850, no line of names" in (

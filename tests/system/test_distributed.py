@@ -24,10 +24,10 @@ from mercer import (
 from mercer.columns import TablePreprocessor
 from mercer.default import DefaultLearner
 from mercer.default.newton import GradientsElsewhere
-from mercer.estimators import TableModel
 from mercer.exceptions import ParameterError, ShardError
 from mercer.expansions import Auto, Dictionary, RandomFeatures
 from mercer.gaussian_process import InducingPoints
+from mercer.inspection import unit_of_target
 from mercer.kernels import Gaussian, Partitioned
 from mercer.losses import Huber, Softmax
 from mercer.numerics.factor import LEAST_JITTER
@@ -618,9 +618,12 @@ def table_of(numbers, *, town=True):
     return table
 
 
-def table_model(estimator=None, **kwargs):
-    columns = TablePreprocessor(exclude=("y",), **kwargs)
-    return TableModel(estimator or KernelRegressor(random_state=0), columns, "y")
+def of_tables(shards, estimator=None, *, target="y", **kwargs):
+    """Fit an estimator to shards that are tables with columns of any kind."""
+    columns = TablePreprocessor(**kwargs)
+    return here(
+        estimator or KernelRegressor(random_state=0), shards, target=target, columns=columns
+    )
 
 
 PARTS = np.array_split(np.arange(N), N_SHARDS)
@@ -628,20 +631,36 @@ PARTS = np.array_split(np.arange(N), N_SHARDS)
 
 def test_tables_of_mixed_columns():
     tables = [table_of(part) for part in PARTS]
-    model = here(table_model(), tables)
-    assert isinstance(model, TableModel)
+    model = of_tables(tables)
+    assert isinstance(model, KernelRegressor)
     assert np.mean((model.predict(table_of(slice(0, 300))) - WAVE[:300]) ** 2) < 0.05
-    assert (model.target_mean_, model.target_scale_) == (0.0, 1.0)  # the estimator finds scales
-    assert model.preprocessor.n_samples_seen_ == N
+    assert unit_of_target(model) is None  # sums learn quantities as they are
+    assert (model.roles_.target, model.target_form_) == ("y", None)
+    assert model.preprocessor_.n_samples_seen_ == N
 
 
-def test_the_target_of_a_kernel_that_was_given_is_standardised_by_all_rows():
+def test_a_kernel_that_was_given_learns_mixed_columns():
     tables = [table_of(part) for part in PARTS]
-    model = here(table_model(KernelRegressor(kernel="gaussian", random_state=0)), tables)
+    model = of_tables(tables, KernelRegressor(kernel="gaussian", random_state=0))
     assert np.mean((model.predict(table_of(slice(0, 300))) - WAVE[:300]) ** 2) < 0.1
-    assert model.target_mean_ == pytest.approx(WAVE.mean(), rel=1e-6)
-    assert model.target_scale_ == pytest.approx(WAVE.std(), rel=1e-6)
-    assert model.preprocessor.n_samples_seen_ == N
+    assert model.preprocessor_.n_samples_seen_ == N
+
+
+def test_targets_are_standardised_where_the_estimator_says_so():
+    far = 1e6 + 1e3 * WAVE
+    tables = [table_of(part) | {"y": far[part]} for part in PARTS]
+    steps = KernelRegressor(
+        kernel="gaussian",
+        expansion=RandomFeatures(64, min_steps=9),
+        normalize_y=True,
+        random_state=0,
+    )
+    model = of_tables(tables, steps)
+    assert np.mean((model.predict(table_of(slice(0, 300))) - far[:300]) ** 2) < 0.1 * far.var()
+    mean, scale = unit_of_target(model)
+    # Of the sample, a third of the rows.
+    assert mean == pytest.approx(far.mean(), abs=5.0 * far.std() / np.sqrt(800))
+    assert scale == pytest.approx(far.std(), rel=0.1)
 
 
 def test_another_cut_of_tables_gives_the_same_model(monkeypatch):
@@ -649,7 +668,7 @@ def test_another_cut_of_tables_gives_the_same_model(monkeypatch):
     monkeypatch.setattr(DefaultLearner, "settings", QUICK._replace(allocation=few))
     order = np.random.default_rng(2).permutation(N)
     cuts = [PARTS, [part[::-1] for part in np.array_split(order, 7)]]
-    both = [here(table_model(), [table_of(part) for part in parts]) for parts in cuts]
+    both = [of_tables([table_of(part) for part in parts]) for parts in cuts]
     said = [model.predict(table_of(slice(0, 200))) for model in both]
     assert_array_equal(*said)
 
@@ -657,8 +676,8 @@ def test_another_cut_of_tables_gives_the_same_model(monkeypatch):
 def test_a_category_of_the_last_shard_is_known():
     tables = [table_of(part) for part in PARTS]
     tables[-1]["town"] = np.where(X[PARTS[-1], 2] > 0, "Ulm", "Bonn")
-    model = here(table_model(), tables)
-    assert any("Ulm" in name for name in model.preprocessor.feature_names_out())
+    model = of_tables(tables)
+    assert any("Ulm" in name for name in model.preprocessor_.feature_names_out())
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "glob", "files", "tables", "functions"])
@@ -808,14 +827,14 @@ def test_errors_of_the_machine_note_the_shard(error):
 
 
 def test_targets_that_nobody_looks_at_are_refused():
-    with pytest.raises(ParameterError, match="must be None or 'y' for this TableModel, got 'zzz'"):
-        here(table_model(), [table_of(part) for part in PARTS], target="zzz")
+    with pytest.raises(ShardError, match="shard 0: The table has no column 'zzz'"):
+        of_tables([table_of(part) for part in PARTS], target="zzz")
     with pytest.raises(ParameterError, match="must be None for shards that are arrays"):
         here(KernelRegressor(), cut(X, WAVE), target="nonsense")
     with pytest.raises(ShardError, match="shard 0: `target` names the column 'nonsense'"):
         here(KernelRegressor(), [lambda: (X, WAVE)], target="nonsense")
     few = [table_of(part[:50]) for part in PARTS]
-    assert here(table_model(), few, target="y").target == "y"
+    assert of_tables(few, target="y").roles_.target == "y"
 
 
 def test_predictions_of_no_rows_have_the_shape_of_the_model():
@@ -828,7 +847,7 @@ def test_predictions_of_no_rows_have_the_shape_of_the_model():
     said = predict(classes, [both, (X[:0], CLASSES[:0])], engine="here")
     assert [(len(one), one.dtype.kind) for one in said] == [(5, "U"), (0, "U")]
     tables = [table_of(part[:100]) for part in PARTS]
-    model = here(table_model(), tables)
+    model = of_tables(tables)
     shards = [tables[0], table_of(slice(0, 0)), lambda: iter(())]
     assert [one.shape for one in predict(model, shards, engine="here")] == [(100,), (0,), (0,)]
     numbers = [table_of(part[:100], town=False) for part in PARTS]
@@ -845,10 +864,10 @@ def test_a_file_that_is_cut_off_is_named(tmp_path):
     broken = tmp_path / "part-2.parquet"
     broken.write_bytes(broken.read_bytes()[:-300])
     with pytest.raises(ValueError, match=r"part-2\.parquet"):
-        here(table_model(), tmp_path)
+        of_tables(tmp_path)
     pq.write_table(pa.table(table_of(PARTS[2], town=False)), broken)
     with pytest.raises(ValueError, match=r"part-2\.parquet"):
-        here(table_model(), tmp_path)
+        of_tables(tmp_path)
 
 
 @pytest.mark.parametrize("inside", [False, True])
@@ -856,7 +875,7 @@ def test_a_file_that_is_cut_off_is_named(tmp_path):
 def test_tables_of_other_types_are_joined(kind, inside):
     pytest.importorskip("pyarrow")
     tables = [pd.DataFrame(table_of(part) | {"n": np.arange(len(part)) % 7}) for part in PARTS]
-    expected = here(table_model(), tables)
+    expected = of_tables(tables)
     other = tables[1].copy()
     if kind == "gap":
         other["n"] = other["n"].astype(float)
@@ -869,7 +888,7 @@ def test_tables_of_other_types_are_joined(kind, inside):
     else:
         other["n"] = other["n"].astype("float32")
     shards = [tables[0], other, *tables[2:]]
-    model = here(table_model(), [partial(iter, shards)] if inside else shards)
+    model = of_tables([partial(iter, shards)] if inside else shards)
     whole = tables[0]
     if inside:
         assert_allclose(model.predict(whole), expected.predict(whole), atol=0.3)
@@ -877,14 +896,14 @@ def test_tables_of_other_types_are_joined(kind, inside):
         assert_array_equal(model.predict(whole), expected.predict(whole))
     # Few rows are all a sample, which is joined.
     few = [table.iloc[:60] for table in shards]
-    model = here(table_model(), [partial(iter, few)] if inside else few)
-    assert model.preprocessor.n_samples_seen_ == 60 * N_SHARDS
+    model = of_tables([partial(iter, few)] if inside else few)
+    assert model.preprocessor_.n_samples_seen_ == 60 * N_SHARDS
 
 
 def test_numbers_with_a_gap_are_joined():
     tables = [pd.DataFrame(table_of(part) | {"n": np.arange(len(part)) % 7}) for part in PARTS]
     tables[2].loc[tables[2].index[3], "n"] = np.nan
-    model = here(table_model(), tables)
+    model = of_tables(tables)
     assert np.isfinite(model.predict(tables[2])).all()
 
 
@@ -893,8 +912,8 @@ def test_numbers_with_a_gap_are_joined():
 def test_text_without_values_in_a_shard_is_text(place, missing):
     tables = [table_of(part) for part in PARTS]
     tables[place]["town"] = [missing] * len(PARTS[place])
-    model = here(table_model(), tables)
-    assert model.text_columns_ == ["town"]
+    model = of_tables(tables)
+    assert model.preprocessor_.text_columns_ == ["town"]
     assert np.isfinite(model.predict(table_of(slice(0, 50)))).all()
 
 
@@ -903,11 +922,11 @@ def test_what_cannot_be_joined_names_both_shards():
     tables = [{**table_of(part), "when": np.arange(len(part))} for part in PARTS]
     tables[2]["when"] = tables[2]["when"].astype("datetime64[s]")
     with pytest.raises(ShardError, match=r"shard 2 and shard 3 have times and numbers in"):
-        here(table_model(), [pa.table(table) for table in tables])
+        of_tables([pa.table(table) for table in tables])
     tables = [table_of(part) for part in PARTS]
     tables[1]["a"] = np.where(X[PARTS[1], 0] > 0, "high", "low")
     with pytest.raises(ShardError) as caught:
-        here(table_model(), [partial(iter, tables)])
+        of_tables([partial(iter, tables)])
     assert "Tables of shard 0 have" in str(caught.value)
     assert ".." not in str(caught.value)
     shards = cut(X, WAVE)
@@ -920,7 +939,7 @@ def test_columns_of_other_kinds_are_refused():
     tables = [table_of(part) for part in PARTS]
     tables[1]["a"] = np.where(X[PARTS[1], 0] > 0, "high", "low")
     with pytest.raises(ShardError, match="shard 0 and shard 1"):
-        here(table_model(), tables)
+        of_tables(tables)
 
 
 def test_labels_of_other_types_are_refused():

@@ -388,6 +388,7 @@ def test_parameters_are_those_of_the_estimators():
             "shuffle": True,
             "verbose": 0,
             "categorical_features": "from_dtype",
+            "normalize_y": False,
         }
     assert params == {**ours, **of_fit}
     params = NoveltyDetector().get_params(deep=False)

@@ -31,8 +31,8 @@ from numpy.testing import assert_allclose
 from command_line import run
 from mercer import KernelRegressor, load_model
 from mercer.columns import TablePreprocessor
-from mercer.estimators import TableModel
 from mercer_app.files import read_tables
+from mercer_app.rows import TableRows
 from mercer_app.serve import Answers, ModelServer, _answers, _page, _routes, _server
 
 pytestmark = pytest.mark.usefixtures("quick_race")
@@ -399,7 +399,7 @@ def test_files_are_read_in_any_dialect(server, folder):
 
 
 def test_a_model_that_explains_is_asked_why(models, monkeypatch):
-    def explain(model, table):
+    def explain(model, table, X):
         n = table.num_rows
         return SimpleNamespace(
             quantity="prediction",
@@ -409,8 +409,7 @@ def test_a_model_that_explains_is_asked_why(models, monkeypatch):
             largest=lambda row: [("area", 4.0), ("town", -1.0)],
         )
 
-    model = load_model(models("homes"))
-    monkeypatch.setattr(type(model), "explain", explain, raising=False)
+    monkeypatch.setattr(_answers, "explained", explain)
     with served(models("homes")) as server:
         assert answer(server, "/model")["explain"]
         told = answer(server, "/predict", {"rows": [ROW], "explain": True})["explanations"]
@@ -520,10 +519,10 @@ def test_columns_of_every_kind_are_typed_as_a_file_has_them():
         "rows": rng.normal(size=n),
         "y": rng.normal(size=n),
     }
-    model = TableModel(
+    model = TableRows(
         KernelRegressor(random_state=0), TablePreprocessor(exclude=("y",)), "y"
     ).partial_fit(table)
-    answers = Answers(model)
+    answers = Answers(model.model)
     typical = [re.sub(r"\d", "0", column.typical) for column in answers.columns]
     assert typical[:4] == ["0000-00-00T00:00", "00:00", "00/00/0000", "00000000"]
     assert typical[4:7] == ["0000 km", "c00", "false"]
@@ -536,7 +535,7 @@ def test_columns_of_every_kind_are_typed_as_a_file_has_them():
     exact |= {"when": [np.datetime64("2024-03-01T05:29")], "clock": [clock(21, 5)]}
     exact["when"] = np.array(exact["when"])
     found = answers.rows([row]).predictions[0]["prediction"]
-    assert_allclose(found, model.predict(exact)[0], rtol=1e-6)
+    assert_allclose(found, answers.model.predict(exact)[0], rtol=1e-6)
     others, notes = answers.cells(written | {"amount": "far", "clock": "late"})
     assert ["'far' is no number" in note for note in notes] == [True]
     with pytest.raises(

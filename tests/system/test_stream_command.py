@@ -26,7 +26,6 @@ from numpy.testing import assert_allclose
 
 from command_line import run
 from mercer import KernelClassifier, KernelRegressor, load_model
-from mercer.estimators.table import TASKS
 from mercer.expansions import KOMP
 from mercer.streams import LateLabels
 from mercer_app.cli import main
@@ -36,6 +35,7 @@ from mercer_app.cli._stream import _parameters
 from mercer_app.files import arrivals
 from mercer_app.files.arrivals import ArrivingFiles, ArrowSocket, GrowingFile, open_source
 from mercer_app.files.lines import Lines, Record
+from mercer_app.rows import TASKS
 from mercer_app.training.streaming import BadRowError, RowReader
 
 COMMAND = [sys.executable, "-c", "from mercer_app.cli import main; main()"]
@@ -982,7 +982,7 @@ def test_predictions_are_no_other_kind_of_file(ending, make, mercer):
     ("rows", "options", "message"),
     [
         ("a,y\n1,low\n2,high\n", ("--interval", "0.9"), "interval"),
-        ("a,y\nfar,1.5\n2,2.5\n", (), "far"),
+        ("a,y\n1,2024-01-31\n2,2024-02-29\n", (), "dates or times"),
     ],
 )
 def test_predictions_of_before_outlive_a_run_that_is_refused(rows, options, message, make, mercer):

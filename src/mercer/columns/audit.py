@@ -108,6 +108,10 @@ class TableAudit(Sequence[ColumnAudit]):
         ]
         return TableAudit(columns, self.n_rows)
 
+    def with_leaks(self, leaks: Mapping[str, str]) -> TableAudit:
+        """Return it with remarks on columns that tell the target alone, and how."""
+        return self.remarked({name: f"LEAK? {said}" for name, said in leaks.items()})
+
     def to_records(self) -> list[dict[str, Any]]:
         """Return one dict for each column, as JSON knows it; a share nobody knows is None."""
         return [

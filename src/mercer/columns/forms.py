@@ -23,6 +23,8 @@ from mercer.columns.written import (
     suffix_and_unit,
     unit_of,
 )
+from mercer.records import Record, Recorded
+from mercer.validation import choice, text, truth
 
 Floats = NDArray[np.float64]
 Match = re.Match[str] | None
@@ -40,7 +42,7 @@ _COUNTED = frozenset("kKMB千万萬만億亿억")
 
 
 @dataclass(frozen=True)
-class NumberForm:
+class NumberForm(Recorded):
     """How numbers are written in a column of text.
 
     Parameters
@@ -66,6 +68,8 @@ class NumberForm:
     decimal: Literal[".", ","]
     unit: str = ""
     scale: str = ""
+
+    _record = Record(decimal=choice(".", ","), unit=text(), scale=text())
 
     @classmethod
     def of(
@@ -212,7 +216,7 @@ def _has_thousands(values: Floats, as_decimals: Floats) -> bool:
 
 
 @dataclass(frozen=True)
-class DateForm:
+class DateForm(Recorded):
     """How dates, times of the day, or durations, are written in a column of text.
 
     Parameters
@@ -236,6 +240,8 @@ class DateForm:
 
     order: str
     clear: bool = True
+
+    _record = Record(order=text(), clear=truth())
 
     #: Orders that :meth:`of` looks for.
     ORDERS: ClassVar[tuple[str, ...]] = tuple(ORDERS)

@@ -27,9 +27,19 @@ from mercer.columns.views import (
     without_marks,
 )
 from mercer.component import Component, from_config, to_config
-from mercer.validation import check_choice, choice, integer, or_none, parameters
+from mercer.records import Maybe, Named, Part, Record, Several, State
+from mercer.validation import check_choice, choice, integer, or_none, parameters, truth
 
 _FORMAT = 2
+_STORED = Record(
+    format=integer(low=1),
+    params=State(),
+    frozen=truth(),
+    _readings=Maybe(Several(Part(Reading), kind=Readings)),
+    _targets=Maybe(Part(TargetCodes)),
+    _statistics=Maybe(Part(TableStatistics)),
+    texts=Named(Part(TextMap)),
+)
 # Rarer categories share an output; where there are few rows, fewer make one of their own.
 _RARE, _RARE_SHARE = 5, 20
 # From so many columns on the time goes into products of matrices, and float32 halves it.
@@ -787,15 +797,17 @@ class TablePreprocessor(Component):
         if self.null_values is not None:
             config["params"]["null_values"] = to_config(self.nulls_.to_config())
         texts = {} if self._encoding is None else self._encoding.texts
-        return {
-            "format": _FORMAT,
-            "params": config["params"],
-            "frozen": self.frozen_,
-            "readings": None if self._readings is None else self._readings.to_state(),
-            "targets": None if self._targets is None else self._targets.to_state(),
-            "statistics": None if self._statistics is None else self._statistics.to_state(),
-            "texts": {name: fitted.to_state() for name, fitted in texts.items()},
-        }
+        return _STORED.written_of(
+            {
+                "format": _FORMAT,
+                "params": config["params"],
+                "frozen": self.frozen_,
+                "_readings": self._readings and self._readings.columns.values(),
+                "_targets": self._targets,
+                "_statistics": self._statistics,
+                "texts": texts,
+            }
+        )
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
@@ -809,19 +821,16 @@ class TablePreprocessor(Component):
         try:
             if state["format"] != _FORMAT:
                 raise ValueError(f"its format is {state['format']!r}, this version reads {_FORMAT}")
-            result = cls(**{name: from_config(value) for name, value in state["params"].items()})
+            values = _STORED.read(state, {})
+            params, texts = values["params"], values["texts"]
+            result = cls(**{name: from_config(value) for name, value in params.items()})
             result.exclude, result.include = tuple(result.exclude), tuple(result.include)
-            if state["statistics"] is not None:
-                result._statistics = TableStatistics.from_state(state["statistics"])
-            if state["readings"] is not None:
-                result._readings = Readings.from_state(state["readings"])
-                targets = state["targets"]
-                result._targets = None if targets is None else TargetCodes.from_state(targets)
+            for name in ("_readings", "_targets", "_statistics"):
+                setattr(result, name, values[name])
             if result._statistics is not None and result._statistics.names != result._read().names:
                 raise ValueError("its columns are read as others than it has statistics of")
-            if state["frozen"]:
-                texts = state["texts"].items()
-                result._encode({name: TextMap.from_state(one) for name, one in texts})
+            if values["frozen"]:
+                result._encode(texts)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(
                 f"This is not the state of a TablePreprocessor: {error}. It may be damaged, or "

@@ -26,6 +26,8 @@ from mercer.columns.views import (
 )
 from mercer.columns.written import CLOCKS, CODES, ORDERS, number_match, read_codes
 from mercer.exceptions import Advice, Setting
+from mercer.records import Field, IfAny, Maybe, Record, Recorded, Several, Sizes
+from mercer.validation import check_choice, choice, integer, real, text, truth
 
 Floats = NDArray[np.float64]
 
@@ -53,6 +55,7 @@ _MANY_PHRASES = 100  # different values of free text, at least
 _LIST_MARK = re.compile(r"[,;|]\s*(?=[^\W\d])")  # between values of a list, as "Comedy, Drama"
 _LISTED = 0.2  # marks of lists, in the mean
 _MOST_WORDS = 3  # different ones beside quantities
+_MONEY = "$£€¥₹"  # beside a number, nothing else is meant
 #: Words, and dates that there are not: those of zeros, Excel's day 0, and the first and last years.
 _NO_QUANTITY = re.compile(
     r"(?:[^\d¼-¾⅐-⅞]|0)*|(?:0?1[/.-]0?0|0?0[/.-]0?1)[/.-](?:19)?00\b.*|"
@@ -107,8 +110,21 @@ _AS = {"date": "a date as 2024-01-31", "time": "a time as 13:30"}
 _PARTS_OF = {"date": tuple(PARTS)}
 
 
+class _Form(Field):
+    """How values are written: a form, by its class, or the name of one."""
+
+    def written(self, value: Any) -> Any:
+        return {type(value).__name__: value.to_state()} if isinstance(value, Recorded) else value
+
+    def read(self, name: str, value: Any, sizes: Sizes) -> Any:
+        for kind in (NumberForm, DateForm):
+            if isinstance(value, dict) and [*value] == [kind.__name__]:
+                return kind.from_state(value[kind.__name__])
+        return check_choice(name, value, ("yyyymmdd", *CODES))
+
+
 @dataclass(frozen=True)
-class Reading:
+class Reading(Recorded):
     """How one column is read.
 
     Attributes
@@ -143,6 +159,18 @@ class Reading:
     calendar: bool = True
     no_data: tuple[float, ...] = ()
     huge: bool = False
+
+    _record = Record(
+        name=text(),
+        kind=text(),
+        form=Maybe(_Form()),
+        was_text=truth(),
+        note=text(),
+        strays=integer(low=0),
+        calendar=truth(),
+        no_data=IfAny(Several(real()), ()),
+        huge=IfAny(truth(), False),
+    )
 
     @property
     def used(self) -> bool:
@@ -229,20 +257,6 @@ class Reading:
         if not gaps.any():
             return column
         return replace(column, values=np.where(gaps, np.nan, values), integer=False)
-
-    def to_state(self) -> dict[str, Any]:
-        """Return plain data."""
-        state = dict(vars(self))
-        for name in ("no_data", "huge"):
-            if not state[name]:
-                del state[name]
-        return state | {"form": _state_of_form(self.form)}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Inverse of :meth:`to_state`; raises ``ValueError`` for anything inconsistent."""
-        marks = tuple(state.get("no_data", ()))
-        return cls(**(state | {"form": _form_of_state(state["form"]), "no_data": marks}))
 
 
 def _as_levels(column: Numbers | Levels) -> Levels:
@@ -357,12 +371,13 @@ class Readings:
 
     @classmethod
     def plain(cls, view: TableView, names: Sequence[str]) -> Self:
-        """Take all columns for what their types say, and nothing more."""
+        """Take columns for what types say, but text that surely is dates or amounts of money."""
         readings = []
         for name in names:
             column = view.column(name)
             text = isinstance(column, Levels) and not column.boolean
-            readings.append(Reading(name, _kind_of(column), was_text=text))
+            written = sure_quantities(name, column) if text else None
+            readings.append(written or Reading(name, _kind_of(column), was_text=text))
         return cls(_without_taken_names(readings, view.names))
 
     @classmethod
@@ -838,6 +853,14 @@ _UNITS = {"days": 86_400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0}
 _DAY = _UNITS["days"]
 
 
+_TARGET = Record(
+    kind=choice("number", "date", "time", "duration"),
+    form=Maybe(_Form()),
+    unit=text(),
+    step=choice("D", "s", "us"),
+)
+
+
 @dataclass(frozen=True)
 class TargetForm:
     """How quantities to be learned are written: read as numbers, and answered as they were.
@@ -896,7 +919,10 @@ class TargetForm:
                 return cls("duration", form, "seconds")
             return cls("number", form, form.unit) if isinstance(form, NumberForm) else None
         seconds = cls(found.kind, form).read(column)
-        return cls(found.kind, form, *_unit_and_step(seconds[np.isfinite(seconds)]))
+        unit, step = _unit_and_step(seconds[np.isfinite(seconds)])
+        # The first of many times may be at midnight.
+        alone = form is None and found.kind == "date" and len(seconds) == 1
+        return cls(found.kind, form, unit, "s" if alone and step == "D" else step)
 
     @property
     def is_text(self) -> bool:
@@ -943,6 +969,31 @@ class TargetForm:
                 seconds = np.full(len(seconds), np.nan)
         return seconds / _UNITS[self.unit] if self.is_moment and self.unit else seconds
 
+    def quantities(self, column: Numbers | Levels, name: str, where: str = "") -> Floats:
+        """Return the numbers that are learned of a column; ValueError if one is not of this form.
+
+        Parameters
+        ----------
+        column : Numbers or Levels
+            Without gaps.
+        name : str
+            What messages call it.
+        where : str, default=""
+            What follows the number of a row in messages.
+        """
+        found = self.read(column)
+        if not np.isfinite(found).all():
+            row = int(np.argmin(np.isfinite(found)))
+            if isinstance(column, Levels):
+                cell: Any = column.levels[column.codes[row]]
+            else:
+                cell = column.values[row].item()
+            raise ValueError(
+                f"{name} holds {cell!r} in row {row}{where}, which is no {self.kind} as the first "
+                "ones are written. Correct such cells, or remove these rows."
+            )
+        return found
+
     def answers(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return what numbers mean: dates as datetime64, times of the day as text."""
         if not self.is_moment:
@@ -959,28 +1010,15 @@ class TargetForm:
 
     def to_state(self) -> dict[str, Any]:
         """Return plain data."""
-        return {**vars(self), "form": _state_of_form(self.form)}
+        return _TARGET.written(self)
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """Inverse of :meth:`to_state`; raises ``ValueError`` for anything inconsistent."""
-        found = cls(**(state | {"form": _form_of_state(state["form"])}))
-        units = (*_UNITS, "") if found.kind == "number" else tuple(_UNITS)
-        if found.is_moment and (found.unit not in units or found.step not in ("D", "s", "us")):
+        found = cls(**_TARGET.read(state, {}))
+        if found.is_moment and found.unit not in _UNITS:
             raise ValueError("the form of the target is unknown")
         return found
-
-
-def _state_of_form(form: NumberForm | DateForm | str | None) -> Any:
-    return {type(form).__name__: vars(form)} if isinstance(form, NumberForm | DateForm) else form
-
-
-def _form_of_state(form: Any) -> NumberForm | DateForm | str | None:
-    if not isinstance(form, dict):
-        return form  # type: ignore[no-any-return]
-    ((kind, values),) = form.items()
-    found: NumberForm | DateForm = {"NumberForm": NumberForm, "DateForm": DateForm}[kind](**values)
-    return found
 
 
 def _quantities(name: str, column: Numbers | Levels) -> Reading | None:
@@ -1002,6 +1040,33 @@ def _quantities(name: str, column: Numbers | Levels) -> Reading | None:
         return None
     kind = "time" if dates.is_time else "number" if dates.is_duration else "date"
     return Reading(name, kind, dates)
+
+
+def sure_quantities(name: str, column: Numbers | Levels) -> Reading | None:
+    """Read a column of few cells as what these can only be: dates with years, or money.
+
+    Parameters
+    ----------
+    name : str
+        Of the column.
+    column : Numbers or Levels
+        First cells.
+
+    Examples
+    --------
+    >>> from mercer.columns.views import Levels
+    >>> cells = ["2024-01-31", "$6,888.22", "3-4-21", "12A", "50%", "10:30", "5 kg"]
+    >>> found = [sure_quantities("x", Levels(np.zeros(1, int), [cell])) for cell in cells]
+    >>> [None if one is None else one.kind for one in found]
+    ['date', 'number', None, None, None, None, None]
+    """
+    found = _quantities(name, column)
+    if found is None:
+        return None
+    form = found.form
+    money = isinstance(form, NumberForm) and len(form.unit) == 1 and form.unit in _MONEY
+    date = isinstance(form, DateForm) and found.kind == "date" and form.clear
+    return replace(found, was_text=True) if money or date else None
 
 
 def _unit_and_step(seconds: Floats) -> tuple[str, str]:

@@ -18,8 +18,7 @@ from mercer.display.drawing import (
     short_ticks,
     tidy,
 )
-from mercer.estimators.asking import encoded_targets, has_own_losses, scores_of
-from mercer.inspection import final_model, loss_words, name_of_loss, risk_of, short_name
+from mercer.inspection import final_model, loss_units, loss_words, name_of_loss, risk_of, short_name
 from mercer.losses import Loss, as_loss
 from mercer.risks import CVaR
 
@@ -373,7 +372,7 @@ def row_losses(
     Returns
     -------
     losses : ndarray of shape (n_rows,)
-        In units of the loss.
+        In units of the loss, of the targets as they are.
 
     Raises
     ------
@@ -387,8 +386,8 @@ def row_losses(
     >>> row_losses(mean, [[0.0], [1.0]], [1.0, 3.0], loss="absolute_error")
     array([0., 2.])
     """
-    targets = np.asarray(y)
-    classes = getattr(estimator, "classes_", None)
+    classes, read = getattr(estimator, "classes_", None), final_model(estimator)
+    targets = np.asarray(read.in_numbers(y) if hasattr(read, "in_numbers") else y)
     if classes is not None and not np.isin(targets, classes).all():
         extra = np.setdiff1d(targets, classes)[:5].tolist()
         raise ValueError(
@@ -415,10 +414,11 @@ def row_losses(
 
 def _own_losses(estimator: Any, X: Any, y: NDArray[Any]) -> Array:
     model = final_model(estimator)
-    if not has_own_losses(model):
+    if getattr(model, "loss_", None) is None or not hasattr(model, "targets_"):
         raise ValueError(
             f"`{type(model).__name__}` has no loss of its own, or is not fitted. Fit it, or pass "
             "the loss to measure by, such as loss='squared'."
         )
     inputs = X if model is estimator else estimator[:-1].transform(X)
-    return np.asarray(model.loss_.value(encoded_targets(model, y), scores_of(model, inputs)))
+    losses = model.loss_.value(model.targets_.encode(y), model.scores(inputs))
+    return np.asarray(loss_units(model).factor * losses)

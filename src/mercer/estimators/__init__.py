@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from mercer.estimators.progress import Progress
     from mercer.estimators.ranker import KernelRanker
     from mercer.estimators.regressor import KernelRegressor
-    from mercer.estimators.table import TableModel
     from mercer.estimators.value_function import ValueFunction
 
 __all__ = [
@@ -27,7 +26,6 @@ __all__ = [
     "KernelRegressor",
     "NoveltyDetector",
     "Progress",
-    "TableModel",
     "TwoSampleTest",
     "ValueFunction",
 ]
@@ -39,7 +37,6 @@ _STORABLE = {
     "KernelRanker": "mercer.estimators.ranker",
     "KernelRegressor": "mercer.estimators.regressor",
     "NoveltyDetector": "mercer.estimators.novelty",
-    "TableModel": "mercer.estimators.table",
     "ValueFunction": "mercer.estimators.value_function",
 }
 _HOMES = _STORABLE | {

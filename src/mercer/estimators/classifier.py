@@ -21,6 +21,7 @@ from mercer.estimators.loss_estimator import LossEstimator
 from mercer.estimators.one_row import (
     learn_as_batch,
     learn_row,
+    learn_text,
     remember_names,
     score_one,
     vector_to_learn,
@@ -38,7 +39,7 @@ from mercer.kernels import Kernel
 from mercer.learning import theorem_steps
 from mercer.losses import Logistic, Loss, Softmax, as_loss
 from mercer.model_file import storable
-from mercer.risks import Risk, as_risk
+from mercer.risks import Risk
 from mercer.validation import check_real
 
 Array = NDArray[np.float64]
@@ -363,7 +364,7 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
 
     def _no_classes(self, y: NDArray[Any]) -> Classes:
         """Return what is known before the first label."""
-        return Classes(Logistic(), own_copy(as_risk(self.risk)), y[:0], np.zeros(0), None)
+        return Classes(Logistic(), self._asked_risk(), y[:0], np.zeros(0), None)
 
     def _with_loss(self, met: Classes, known: Classes | None) -> Classes:
         """Choose the loss for the classes, where that is open."""
@@ -442,7 +443,13 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
             or not self._is_tuned()
         ):
             return self._learn_slowly(x, y, sample_weight)
-        learn_row(self, vector_to_learn(self, x), entry[0], sample_weight)
+        try:
+            row = vector_to_learn(self, x)
+        except (TypeError, ValueError):
+            if learn_text(self, x, np.asarray([y]), sample_weight):
+                return self
+            raise
+        learn_row(self, row, entry[0], sample_weight)
         known.counts[entry[1]] += 1.0
         remember_names(self, x)
         return self
@@ -512,7 +519,7 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
             For two classes the score of ``classes_[1]`` against ``classes_[0]``.
         """
-        scores = self._scores(X)
+        scores = self.scores(X)
         return self.targets_.decision(scores)
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -527,7 +534,7 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
         -------
         labels : ndarray of shape (n_samples,)
         """
-        scores = self._scores(X)
+        scores = self.scores(X)
         return self.targets_.predict(scores)
 
     def predict_set(
@@ -598,5 +605,5 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
         probabilities : ndarray of shape (n_samples, n_classes)
             In the order of ``classes_``.
         """
-        scores = self._scores(X)
+        scores = self.scores(X)
         return self.targets_.probabilities(scores)

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from mercer.columns import TablePreprocessor
 from mercer.columns.audit import ColumnAudit, TableAudit
+from mercer.columns.odd_cells import Unreadable
 from mercer.columns.readings import Reading, Readings
 from mercer.columns.views import (
     Levels,
     TableView,
+    check_names,
     is_number,
     level_column,
     listed,
@@ -28,7 +30,8 @@ from mercer.columns.views import (
     view_table,
 )
 from mercer.estimators.inputs import warn_user
-from mercer.validation import nearest
+from mercer.records import Named, Record, Recorded
+from mercer.validation import nearest, or_none, text
 
 Array = NDArray[np.float64]
 
@@ -212,12 +215,16 @@ def measured(
     return columns
 
 
-def audit_of(columns: TablePreprocessor, names: Sequence[str]) -> TableAudit:
-    """Say what became of all columns, of those without a value, too."""
+def audit_of(
+    columns: TablePreprocessor, names: Sequence[str], leaks: Mapping[str, str]
+) -> TableAudit:
+    """Say what became of all columns, of those without a value, too, and which tell the target."""
     known = {one.name: one for one in columns.audit_}
     nothing = ColumnAudit("", "number", "left out", 0, 1.0, "no value")
-    ordered = [known.get(name) or replace(nothing, name=name) for name in names]
-    return TableAudit(ordered, columns.n_samples_seen_)
+    ordered = [*known.values()]
+    if not known.keys() >= set(names):
+        ordered = [known.get(name) or replace(nothing, name=name) for name in names]
+    return TableAudit(ordered, columns.n_samples_seen_).with_leaks(leaks)
 
 
 @dataclass(frozen=True)
@@ -250,6 +257,12 @@ class StreamColumns:
     named: list[str] | None
     readings: Readings = field(default_factory=lambda: Readings([]))
     inputs: list[tuple[str, str | None]] = field(default_factory=list)
+
+    @classmethod
+    def of_numbers(cls, names: Sequence[str]) -> Self:
+        """Return columns that held numbers only, each of which is an input."""
+        view = view_table({name: np.zeros(1) for name in names})
+        return cls([], Readings.plain(view, names), [(name, None) for name in names])
 
     @property
     def n_features_out_(self) -> int:
@@ -369,6 +382,78 @@ def _truth_as_numbers(view: TableView, name: str) -> Array:
 Columns = TablePreprocessor | StreamColumns
 
 
+@dataclass
+class Roles(Recorded):
+    """Columns of the tables that a model was trained on which are no inputs as such.
+
+    Attributes
+    ----------
+    target : str or None
+        What was learned; of novelty detection a column of marks, or None.
+    group : str or None
+        Which rows were compared, or held out together.
+    time : str or None
+        By which rows were in order.
+    leaks : dict of str to str
+        Columns that told the target alone in the first rows, and how.
+    """
+
+    target: str | None = None
+    group: str | None = None
+    time: str | None = None
+    leaks: dict[str, str] = field(default_factory=dict)
+
+    _record = Record(
+        target=or_none(text()), group=or_none(text()), time=or_none(text()), leaks=Named(text())
+    )
+
+
+def own_view(columns: TablePreprocessor, table: Any) -> TableView:
+    """Look at a table of any columns that training had, of which the inputs must be there.
+
+    Raises
+    ------
+    ValueError
+        If one is missing, or one is there that training did not have.
+    """
+    view, used = columns.view(table), columns.feature_names_in_
+    others = {*columns.exclude, *columns.columns_in_}
+    check_names(used, view.names, "The table", taken=others)
+    new = [name for name in view.names if name not in others and name not in used]
+    if new:
+        raise ValueError(
+            f"The table has columns that were not seen in training: {listed(new)}. Their values "
+            "would be lost silently. Drop them."
+        )
+    return view
+
+
+def lenient_inputs(columns: TablePreprocessor, view: TableView) -> NDArray[np.floating]:
+    """Encode rows to answer for; cells that cannot be what their column is are gaps, and said.
+
+    A column most of whose cells cannot be is another one, which is an error.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, new, or another one.
+
+    Warns
+    -----
+    UserWarning
+        If there are such cells.
+    """
+    odd, lenient = Unreadable(strict=False), True
+    for name, kind, n, cell, row in columns.unreadable(view):
+        odd.add(name, kind, n, cell, f"row {row} of this table")
+        some = view.n_rows - missing_cells(view.column(name))
+        lenient &= not columns.readings_[name].is_another(n, some)
+    X: NDArray[np.floating] = columns.transform(view, extra="drop", lenient=lenient)
+    for said in odd.said():
+        warn_user(said, UserWarning)
+    return X
+
+
 def columns_to_state(columns: Columns) -> dict[str, Any]:
     """Return columns as plain data; names of categories may be anything, so as one text."""
     kind = "stream" if isinstance(columns, StreamColumns) else "table"
@@ -397,8 +482,7 @@ def columns_from_state(state: Mapping[str, str], names: Sequence[str]) -> Column
         fits = set(found) <= set(names)
     else:
         columns = TablePreprocessor.from_state(json.loads(text))
-        found = [*columns.exclude, *(one.name for one in columns.audit_)]
-        fits = sorted(found) == sorted(names)
+        fits = columns.frozen_ and set(columns.feature_names_in_) <= set(names)
     if not fits:
         raise ValueError("the columns do not match the names of the features")
     return columns

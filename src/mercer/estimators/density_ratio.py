@@ -12,10 +12,10 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from mercer.estimators.estimator import numeric_rows
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.start import Plan
-from mercer.estimators.table_inputs import numeric_rows
 from mercer.estimators.targets import TaskTargets, check_no_loss, usual_unit
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
@@ -427,7 +427,7 @@ class DensityRatio(TaskEstimator):
         -------
         log_ratio : ndarray of shape (n_samples,)
         """
-        return self._scores(X)[:, 0]
+        return self.scores(X)[:, 0]
 
     def ratio(self, X: Any) -> Array:
         """Estimate p(x)/q(x), for example as weights that make a sample of q one of p.

@@ -80,7 +80,7 @@ def calibration(model: Any, X: Any, y: Any, sample_weight: Any) -> HeldOutRows:
     """
     check_is_fitted(model, "learner_")
     inputs = model._rows_to_predict(X)
-    targets = model.targets_.known(y)
+    targets = model.targets_.known(model.in_numbers(y))
     if len(targets) != inputs.shape[0]:
         raise ValueError(
             f"`X` has {inputs.shape[0]:,} rows and `y` has {len(targets):,}. Give each row its "
@@ -96,4 +96,4 @@ def calibration_of_now(model: Any) -> HeldOutRows | None:
     rows: HeldOutRows | None = model._calibration
     if rows is None or not isinstance(rows.X, np.ndarray):
         return rows
-    return rows._replace(X=with_later_inputs(rows.X, model._n_inputs, model._columns))
+    return rows._replace(X=with_later_inputs(rows.X, model.n_inputs_, model._columns))

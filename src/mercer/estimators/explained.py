@@ -13,8 +13,8 @@ from mercer.columns import TablePreprocessor
 from mercer.columns.column_grid import ColumnGrid
 from mercer.default import DefaultLearner
 from mercer.estimators.columns import Columns, StreamColumns
+from mercer.estimators.estimator import column_names
 from mercer.estimators.kept_rows import evenly, kept_until_now
-from mercer.estimators.table_inputs import column_names
 from mercer.estimators.targets import Outputs
 
 Array = NDArray[np.float64]
@@ -39,10 +39,13 @@ def of_estimator(
     values, background, scores
         As in :class:`mercer.answers.explain.Explained`.
     """
-    names, columns = column_names(model), getattr(model, "_columns", None)
+    names, columns, form = column_names(model), model._columns, model.target_form_
     said = getattr(model, "_row_names", None)  # by dicts
     if columns is None and said is not None:
         names = [*map(str, said)]
+    quantity = outputs.quantity
+    if form is not None and form.kind != "number" and quantity == "prediction":
+        quantity = f"{quantity} in {form.axis}"
     return Explained(
         values=values,
         owners=_owners(columns, names),
@@ -52,7 +55,7 @@ def of_estimator(
         grid=_grids(columns, names),
         outputs=outputs.labels,
         default=outputs.default,
-        quantity=outputs.quantity,
+        quantity=quantity,
         in_units=outputs.quantity == "prediction",
         scores=scores,
         n_jobs=model.n_jobs,
@@ -71,7 +74,7 @@ def of_function(model: Any) -> Explained:
         if known.sample is not None:
             rows: Rows = known.sample.rows[:most]
             return rows
-        kept = kept_until_now(model, model._n_inputs)
+        kept = kept_until_now(model, model.n_inputs_)
         return None if kept is None else kept.rows
 
     contrasts = known.contrasts
@@ -90,7 +93,8 @@ def _owners(columns: Columns | None, names: list[str]) -> NDArray[np.intp]:
         return np.arange(len(names))
     number = {name: i for i, name in enumerate(names)}
     if isinstance(columns, StreamColumns):
-        return np.array([number[name] for name, _ in columns.inputs], dtype=int)
+        of = {part: one.name for one in columns.readings.columns.values() for part in one.names}
+        return np.array([number[of[name]] for name, _ in columns.inputs], dtype=int)
     return np.array([number[name] for name in columns.owners_out()], dtype=int)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer.columns.null_values import NullValues
+from mercer.columns.readings import TargetForm
 from mercer.component import from_config, to_config
-from mercer.estimators.columns import columns_from_state, columns_to_state
+from mercer.estimators.columns import Roles, columns_from_state, columns_to_state
+from mercer.estimators.estimator import column_names
 from mercer.estimators.kept_rows import (
     HeldOutRows,
     kept_from_state,
@@ -20,50 +23,11 @@ from mercer.estimators.kept_rows import (
     with_gaps,
 )
 from mercer.estimators.start import AVERAGING
-from mercer.estimators.table_inputs import column_names
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.learning import AutomaticStep
 from mercer.maps import Affine
-from mercer.model_file import save_model
 from mercer.validation import check_integer, check_real
-
-
-class Stored:
-    """What all estimators with a ``to_state`` and a ``from_state`` have in common."""
-
-    #: Whether arrays may be mapped from a file for reading (``all_or_nothing`` copies them then).
-    _unpickled = False
-
-    def __getstate__(self: Any) -> dict[str, Any]:
-        state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
-        for name in ("_unpickled", "_conformal"):  # which can be found again
-            state.pop(name, None)
-        return state
-
-    def __setstate__(self: Any, state: dict[str, Any]) -> None:
-        super().__setstate__(state)  # type: ignore[misc]
-        self._unpickled = True
-        self.__dict__.pop("_tuned", None)  # a single row must not go past what looks for the mark
-
-    def save(self, path: Any) -> None:
-        """Write the model to a file: data only, check-summed, atomically replaced.
-
-        Parameters
-        ----------
-        path : str or path-like
-            Where to write. :func:`mercer.load_model` reads it back, and learning may go on there
-            bit for bit.
-
-        Raises
-        ------
-        ValueError
-            If the model is not fitted, or a part (a user's function, say) cannot be stored without
-            code.
-        OSError
-            If the file cannot be written.
-        """
-        save_model(self, path)
 
 
 def common_state(model: Any) -> dict[str, Any]:
@@ -77,12 +41,17 @@ def common_state(model: Any) -> dict[str, Any]:
         del params["categorical_features"]  # the default
     elif named is not None:
         params["categorical_features"] = np.asarray(named).tolist()
-    names = getattr(model, "feature_names_in_", None)
+    names, columns = getattr(model, "feature_names_in_", None), getattr(model, "_columns", None)
+    roles, form = getattr(model, "roles_", None), getattr(model, "target_form_", None)
     return {
         "params": {name: to_config(value) for name, value in params.items()},
         "kernel": to_config(getattr(model, "_kernel", None) or model.kernel_),
         "n_features": int(model.n_features_in_),
         "feature_names": None if names is None else [str(name) for name in names],
+        **({} if columns is None else {"columns": columns_to_state(columns)}),
+        # As text: any text may be a key.
+        **({} if roles is None else {"roles": json.dumps(roles.to_state())}),
+        **({} if form is None else {"target_form": form.to_state()}),
     }
 
 
@@ -105,6 +74,14 @@ def of_common_state(cls: Any, state: dict[str, Any]) -> tuple[Any, Kernel]:
         if len(names) != model.n_features_in_:
             raise ValueError("the feature_names do not match the number of features")
         model.feature_names_in_ = np.array(names, dtype=object)
+    if "columns" in state:
+        model._columns = columns_from_state(state["columns"], column_names(model))
+    if "roles" in state:
+        roles = model.roles_ = Roles.from_state(json.loads(state["roles"]))
+        if roles.target not in (None, *getattr(model._columns, "exclude", ())):
+            raise ValueError("the target is among the inputs")
+    if "target_form" in state:
+        model.target_form_ = TargetForm.from_state(state["target_form"])
     return model, kernel
 
 
@@ -146,7 +123,7 @@ def _calibration_to_state(model: Any) -> dict[str, Any]:
 def _calibration_from_state(model: Any, state: dict[str, Any]) -> HeldOutRows:
     """Inverse of what is under the key; ValueError if the pieces do not fit together."""
     X, y, weights = state["X"], state["y"], np.array(state["weights"], dtype=np.float64)
-    n_inputs = model._n_inputs
+    n_inputs = model.n_inputs_
     if not isinstance(X, np.ndarray):
         parts = X["data"], X["indices"], X["indptr"]
         X = sparse.csr_matrix(parts, shape=(len(weights), n_inputs))
@@ -181,12 +158,11 @@ def state_of(model: Any) -> dict[str, Any]:
         **common_state(model),
         **model.targets_.loss_to_state(),
         **({} if model._map is None else {"inputs": to_config(model._map)}),
-        **({} if model._columns is None else {"columns": columns_to_state(model._columns)}),
         **({} if model._means is None else {"means": model._means}),
         **({} if model._left_out is None else {"left_out": model._left_out}),
         **({"null_values": to_config(model._nulls.to_config())} if model._nulls else {}),
         **_calibration_to_state(model),
-        **kept_to_state(kept_until_now(model, model._n_inputs)),
+        **kept_to_state(kept_until_now(model, model.n_inputs_)),
         **({} if model._level is None else {"level": model._level.copy()}),
         # Those of the parameters may have been set anew since.
         "expansion": to_config(function.expansion),
@@ -207,14 +183,12 @@ def state_of(model: Any) -> dict[str, Any]:
 def of_state(cls: Any, state: dict[str, Any]) -> Any:
     """Inverse of :func:`state_of`; ValueError if the parts do not fit together."""
     model, kernel = of_common_state(cls, state)
-    if "columns" in state:
-        model._columns = columns_from_state(state["columns"], column_names(model))
     model._means = _means_from_state(state, model.n_features_in_)
     if state.get("left_out") is not None:
         model._left_out = str(state["left_out"])
     if "null_values" in state:
         model._nulls = NullValues.of(from_config(state["null_values"]))
-    n_inputs = model._n_inputs
+    n_inputs = model.n_inputs_
     model._kept = kept_from_state(state.get("kept"), n_inputs)
     model._level = _level_from_state(state)
     known = cls._targets_type.from_state(state, n_inputs)

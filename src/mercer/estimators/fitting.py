@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,7 +23,8 @@ from mercer.columns.null_values import NullValues
 from mercer.component import own_copy
 from mercer.default import DefaultLearner
 from mercer.estimators.columns import StreamColumns
-from mercer.estimators.files import Stored, of_state, state_of
+from mercer.estimators.estimator import Estimator
+from mercer.estimators.files import of_state, state_of
 from mercer.estimators.inputs import (
     HeldBy,
     check_not_tiny,
@@ -54,7 +54,6 @@ from mercer.estimators.start import (
     set_ridge,
     solves,
 )
-from mercer.estimators.table_inputs import TableInputs
 from mercer.estimators.targets import Targets
 from mercer.estimators.undo import all_or_nothing, as_before
 from mercer.exceptions import Advice, InPython, ParameterError, Setting
@@ -211,7 +210,7 @@ def held_together(given: Given, plan: Plan) -> tuple[Given, str | None]:
     return given._replace(X=X, held_by=held_by), left_out
 
 
-class KernelEstimator(TableInputs, Stored, BaseEstimator):
+class KernelEstimator(Estimator):
     """Base of the estimators that learn one function, by steps or by sums; not for direct use."""
 
     learner_: Learner
@@ -478,7 +477,7 @@ class KernelEstimator(TableInputs, Stored, BaseEstimator):
             kernel,
             expansion,
             averaging,
-            self._n_inputs if self._map is None else self._map.n_outputs,
+            self.n_inputs_ if self._map is None else self._map.n_outputs,
             objective.copies * self.targets_.n_scores,
             dtype,
             automatic,
@@ -817,8 +816,20 @@ class KernelEstimator(TableInputs, Stored, BaseEstimator):
         """Whether rows may say nothing of a feature, as in the default of streams."""
         return isinstance(self.learner_.function, StreamFunction)
 
-    def _scores(self, X: Any) -> Array:
-        """Check inputs; return the values of f there, shape (n, n_scores)."""
+    def scores(self, X: Any) -> Array:
+        """Values of the learned function, from which predictions are made.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples, n_scores)
+            One for each output: for a regression one for each target, or each of its quantile
+            levels, in the unit that was learned; of two classes a single one.
+        """
         check_is_fitted(self, "learner_")
         X = self._rows_to_predict(X)
         with jobs(self.n_jobs):

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
+from scipy.special import ndtri
+from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.component import from_config, own_copy, to_config
-from mercer.estimators.explaining import Explaining
-from mercer.estimators.files import Stored, common_state, of_common_state
+from mercer.component import Component, own_copy
+from mercer.conformal import check_coverage
+from mercer.estimators.estimator import Estimator, numeric_rows
+from mercer.estimators.files import common_state, of_common_state
 from mercer.estimators.inputs import check_weights, resolve_kernel, sample_of, warn_user
 from mercer.estimators.kept_rows import KeptRows, kept_from_state, kept_of, kept_to_state
-from mercer.estimators.table_inputs import numeric_rows
 from mercer.estimators.targets import Outputs
 from mercer.estimators.undo import all_or_nothing
 from mercer.exceptions import TargetScaleWarning
@@ -34,13 +36,25 @@ from mercer.gaussian_process import (
 from mercer.kernels import Kernel, as_kernel
 from mercer.learning import AutomaticStep, automatic_step
 from mercer.model_file import storable
+from mercer.records import Config, IfAny, Record, Several
+from mercer.sums import Statistics
 from mercer.threads import check_jobs, jobs
-from mercer.validation import check_choice, check_integer, check_real
+from mercer.validation import check_choice, check_integer, check_real, integer, positive, truth
 
 if TYPE_CHECKING:
     from mercer.answers.explain import Explained
 
 Array = NDArray[np.float64]
+
+_SETTINGS = Record(
+    noise=positive(),
+    normalize=truth(),
+    n_features=IfAny(integer(low=1)),
+    chunk=IfAny(integer(low=1)),
+    method=IfAny(Config(Component, lambda one: isinstance(one, Method | InducingPoints))),
+    step=IfAny(Several(positive(), 2)),
+    row_seed=IfAny(integer(low=0, high=2**32 - 1)),
+)
 
 NOISE_WHY = "It is the variance of the observation noise, which divides everything."
 # Mean squares of targets so many times larger or smaller than the prior's are in another unit.
@@ -90,7 +104,7 @@ def _warn_of_targets(
 
 
 @storable
-class GaussianProcessRegressor(Explaining, Stored, RegressorMixin, BaseEstimator):
+class GaussianProcessRegressor(RegressorMixin, Estimator):
     r"""Gaussian-process regression in memory that does not grow with the rows.
 
     The prior is :math:`f \sim GP(0, k)`, a row is :math:`y = f(x) + \epsilon` with
@@ -408,7 +422,7 @@ class GaussianProcessRegressor(Explaining, Stored, RegressorMixin, BaseEstimator
         mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
             Posterior mean, like the targets that were learned.
         std : ndarray like ``mean``
-            If ``return_std``.
+            If ``return_std``; of dates in the unit of ``target_form_``, such as days.
         cov : ndarray of shape (n_samples, n_samples) or (n_samples, n_samples, n_targets)
             If ``return_cov``.
 
@@ -424,7 +438,7 @@ class GaussianProcessRegressor(Explaining, Stored, RegressorMixin, BaseEstimator
                 "are the square roots of the covariance's diagonal."
             )
         with jobs(self.n_jobs):
-            mean = self._shaped(self.posterior_.mean(X))
+            mean = self.as_written(self._shaped(self.posterior_.mean(X)))
             if not (return_std or return_cov):
                 return mean
             noise = self._noise_of_targets() if include_noise else np.zeros(self._n_targets)
@@ -433,6 +447,67 @@ class GaussianProcessRegressor(Explaining, Stored, RegressorMixin, BaseEstimator
             covariance = self._exact("A covariance").covariance(X)
         covariance += np.eye(X.shape[0])[:, :, np.newaxis] * noise
         return mean, self._shaped(covariance)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the posterior mean: one less the squared error over that of the mean of ``y``.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            True targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        score : float
+            1 at best, averaged over targets; of fewer than two rows NaN, with a warning.
+        """
+        X, y = self._rows_to_predict(X), self.in_numbers(y)
+        with jobs(self.n_jobs):
+            mean = self._shaped(self.posterior_.mean(X))
+        return float(r2_score(y, mean, sample_weight=sample_weight))
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
+        """Intervals that hold a new observation with a chance that the model believes.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Inputs.
+        coverage : float, default=0.9
+            The chance, between 0 and 1.
+
+        Returns
+        -------
+        intervals : ndarray of shape (n_samples, 2), or (n_samples, 2, n_targets)
+            Lower and upper ends: the mean plus and minus multiples of the standard deviation of a
+            new observation. No row checks them, unlike those of
+            :meth:`mercer.KernelRegressor.predict_interval`.
+
+        Raises
+        ------
+        ValueError
+            For a coverage that is no share.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer.kernels import Gaussian
+        >>> x = np.linspace(-3, 3, 50)[:, None]
+        >>> model = GaussianProcessRegressor(Gaussian(1.0), noise=0.01, random_state=0)
+        >>> model.fit(x, np.sin(x[:, 0])).predict_interval([[0.0]], 0.95).round(1)
+        array([[-0.2,  0.2]])
+        """
+        check_coverage(coverage)
+        X = self._rows_to_predict(X)
+        with jobs(self.n_jobs):
+            mean = self.posterior_.mean(X)
+            spread = np.sqrt(self.posterior_.variance(X) + self._noise_of_targets())
+        half = float(ndtri(0.5 + coverage / 2.0)) * spread
+        return self.as_written(self._shaped(np.stack([mean - half, mean + half], axis=1)))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Values of functions drawn from the posterior.
@@ -607,7 +682,7 @@ class GaussianProcessRegressor(Explaining, Stored, RegressorMixin, BaseEstimator
     # -- explanations ---------------------------------------------------------------------------
 
     def _explained(self) -> Explained:
-        """See :class:`Explaining`: of the mean, by numbers of targets."""
+        """See :class:`Estimator`: of the mean, by numbers of targets."""
         from mercer.estimators.explained import of_estimator
 
         posterior, kept = self._fitted(), self._kept
@@ -637,18 +712,13 @@ class GaussianProcessRegressor(Explaining, Stored, RegressorMixin, BaseEstimator
             raise ValueError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
         posterior: FeaturePosterior | DictionaryPosterior | DescentPosterior = self.posterior_
         # Of the posterior itself: parameters may have been set anew since.
-        settings: dict[str, Any] = {"noise": posterior.noise, "normalize": posterior.normalize}
+        settings = {name: getattr(posterior, name, None) for name in _SETTINGS.fields}
         if isinstance(posterior, FeaturePosterior):
             settings["n_features"] = posterior.size
-            settings["chunk"] = posterior.chunk
-        else:
-            settings["method"] = to_config(posterior.method)
         if isinstance(posterior, DescentPosterior):
-            settings["step"] = [posterior.step.bound, posterior.step.top_eigenvalue]
+            settings["step"] = posterior.step.bound, posterior.step.top_eigenvalue
             settings["row_seed"] = posterior.seed
         if isinstance(posterior, DictionaryPosterior):
-            settings["n_features"] = posterior.n_features
-            settings["chunk"] = posterior.chunk
             seed, design = posterior.seed, posterior.design
         else:
             blocks: Any = posterior.blocks
@@ -659,9 +729,9 @@ class GaussianProcessRegressor(Explaining, Stored, RegressorMixin, BaseEstimator
             "flat": self._flat,
             "seed": seed,
             "design": design,
-            "settings": settings,
+            "settings": _SETTINGS.written_of(settings),
             **kept_to_state(self._kept),
-            "posterior": posterior.snapshot(),
+            "posterior": posterior.to_state(),
         }
 
     @classmethod
@@ -685,7 +755,7 @@ class GaussianProcessRegressor(Explaining, Stored, RegressorMixin, BaseEstimator
         if model._flat and model._n_targets != 1:
             raise ValueError("the shape of the targets does not match their number")
         model.posterior_ = _posterior_from_state(model, state)
-        model._kept = kept_from_state(state.get("kept"), model.n_features_in_)
+        model._kept = kept_from_state(state.get("kept"), model.n_inputs_)
         return model  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:
@@ -697,54 +767,45 @@ class GaussianProcessRegressor(Explaining, Stored, RegressorMixin, BaseEstimator
 def _posterior_from_state(
     model: Any, state: dict[str, Any]
 ) -> FeaturePosterior | DictionaryPosterior | DescentPosterior:
-    settings = state["settings"]
-    noise = check_real("noise", settings["noise"], low=0.0, open_low=True)
-    normalize = bool(check_choice("normalize", settings["normalize"], (True, False)))
+    settings = _SETTINGS.read(state["settings"], {})
+    method, n_features, chunk, step, row_seed = (
+        settings.pop(name) for name in ("method", "n_features", "chunk", "step", "row_seed")
+    )
+    is_descent = isinstance(method, Method)
+    if None in ((step, row_seed) if is_descent else (n_features, chunk)):
+        raise ValueError("the settings do not fit the method")
     seed = check_integer("seed", state["seed"], low=0, high=2**64 - 1)
     design = check_choice("design", state["design"], DESIGNS)
-    method = as_method(from_config(settings["method"])) if "method" in settings else None
-    if method is None or isinstance(method, InducingPoints):
-        n_features = check_integer("n_features", settings["n_features"], low=1)
-        chunk = check_integer("chunk", settings["chunk"], low=1)
-    else:
-        n_features = method.block_size
     if isinstance(method, InducingPoints):
         sparse = DictionaryPosterior(
             method,
             model.kernel_,
             model._n_targets,
-            noise=noise,
-            normalize=normalize,
+            **settings,
             chunk=chunk,
             seed=seed,
             n_features=n_features,
             design=design,
         )
-        sparse.restore(state["posterior"], model.n_features_in_)
+        sparse.restore(state["posterior"], model.n_inputs_)
         return sparse
+    block_size = method.block_size if is_descent else n_features
+    sizes = {"n_features": block_size, "n_targets": model._n_targets}
     if method is None:
         # Before room is made for sums of that size.
-        sums = state["posterior"]["statistics"]
-        if sums["products"].shape != (n_features, model._n_targets) or sums["triangle"].shape != (
-            n_features * (n_features + 1) // 2,
-        ):
-            raise ValueError("the sums are of the wrong shape for the features and targets")
+        Statistics.from_state(state["posterior"]["statistics"], **sizes)
     blocks = FeatureBlocks(
         model.kernel_,
-        model.n_features_in_,
-        n_features,
+        model.n_inputs_,
+        block_size,
         seed,
         FeatureOptions(paired=True, design=design),
     )
     posterior: FeaturePosterior | DescentPosterior
     if method is None:
-        posterior = FeaturePosterior(blocks, model._n_targets, noise, normalize, chunk)
+        posterior = FeaturePosterior(blocks, model._n_targets, **settings, chunk=chunk)
     else:
-        bound, top = (check_real("step", v, low=0.0, open_low=True) for v in settings["step"])
-        row_seed = check_integer("row_seed", settings["row_seed"], low=0, high=2**32 - 1)
-        step = AutomaticStep(1.0, bound, top)
-        posterior = DescentPosterior(method, blocks, noise, normalize, step, row_seed)
-    posterior.restore(state["posterior"])
-    if posterior.normalization()[0].size != model._n_targets:
-        raise ValueError("the number of targets does not match the posterior")
+        automatic = AutomaticStep(1.0, *step)
+        posterior = DescentPosterior(method, blocks, **settings, step=automatic, seed=row_seed)
+    posterior.restore(state["posterior"], **sizes, n_inputs=model.n_inputs_)
     return posterior

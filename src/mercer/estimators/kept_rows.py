@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from mercer.default import DefaultLearner
 from mercer.estimators.columns import with_later_inputs
 from mercer.numerics.philox import row_uniforms
+from mercer.records import FLOATS, IfAny, Numbers, Record
+from mercer.validation import integer
 
 Array = NDArray[np.float64]
 
@@ -18,6 +20,15 @@ Rows = NDArray[np.floating]
 _AT_ONCE = 1024  # keys that are looked at for rows that come one by one
 # Rows that a model keeps to explain it, and the memory that they may take.
 _KEPT, _KEPT_BYTES = 256, 2**20
+
+
+_STORED = Record(
+    n_seen=integer(low=0),
+    keys=Numbers("n"),
+    weights=Numbers("n", above=0.0),
+    rows=Numbers("n", "n_features", dtype=FLOATS),
+    gaps=IfAny(Numbers("n", "n_features", dtype=np.bool_)),
+)
 
 
 class KeptRows(NamedTuple):
@@ -93,7 +104,9 @@ class KeptRows(NamedTuple):
 
     def to_state(self) -> dict[str, Any]:
         """As plain data."""
-        return self._asdict()
+        return _STORED.written_of(
+            {**self._asdict(), "gaps": None, **rows_to_state("rows", self.rows)}
+        )
 
     @classmethod
     def from_state(cls, state: dict[str, Any], n_features: int, capacity: int) -> Self:
@@ -104,19 +117,12 @@ class KeptRows(NamedTuple):
         ValueError
             If the parts do not fit together.
         """
-        kept = cls(**state)
-        n = kept.keys.size
-        if not (
-            type(kept.n_seen) is int
-            and n <= min(kept.n_seen, capacity)
-            and kept.keys.shape == kept.weights.shape == (n,)
-            and kept.rows.shape == (n, n_features)
-            and kept.keys.dtype == kept.weights.dtype == np.float64
-            and kept.rows.dtype in (np.float32, np.float64)
-            and (kept.weights > 0.0).all()
-        ):
+        values = _STORED.read(state, {"n_features": n_features})
+        gaps = values.pop("gaps")
+        kept = cls(**values)
+        if kept.keys.size > min(kept.n_seen, capacity):
             raise ValueError("the rows kept do not fit together")
-        return kept
+        return kept._replace(rows=with_gaps(kept.rows, gaps))
 
 
 def rows_to_state(name: str, X: NDArray[np.floating]) -> dict[str, Any]:
@@ -201,7 +207,7 @@ def kept_to_state(kept: KeptRows | None) -> dict[str, Any]:
     >>> kept_to_state(kept_of(None, np.array([[np.nan, 2.0]]), np.ones(1)))["kept"]["gaps"]
     array([[ True, False]])
     """
-    return {} if kept is None else {"kept": kept.to_state() | rows_to_state("rows", kept.rows)}
+    return {} if kept is None else {"kept": kept.to_state()}
 
 
 def kept_from_state(state: dict[str, Any] | None, n_inputs: int) -> KeptRows | None:
@@ -212,11 +218,7 @@ def kept_from_state(state: dict[str, Any] | None, n_inputs: int) -> KeptRows | N
     ValueError
         If they do not fit the inputs.
     """
-    if state is None:
-        return None
-    arrays = {name: value for name, value in state.items() if name != "gaps"}
-    kept = KeptRows.from_state(arrays, n_inputs, _KEPT)
-    return kept._replace(rows=with_gaps(kept.rows, state.get("gaps")))
+    return None if state is None else KeptRows.from_state(state, n_inputs, _KEPT)
 
 
 def keep_learned(model: Any, X: Any, weights: Array) -> None:

@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.columns.views import is_frame
+from mercer.component import own_copy
 from mercer.default import DefaultLearner
 from mercer.default.means import has_mean, level_of
 from mercer.estimators.columns import check_named
-from mercer.estimators.explaining import Explaining
+from mercer.estimators.estimator import column_names
 from mercer.estimators.fitting import Callback, Data, Given, KernelEstimator
 from mercer.estimators.inputs import HeldBy, say_if_alike, values_by_column
 from mercer.estimators.kept_rows import HeldOutRows
 from mercer.estimators.start import Plan, automatic_expansion
-from mercer.estimators.table_inputs import column_names
 from mercer.estimators.targets import LossTargets
 from mercer.expansions import Auto, Expansion, Stream
 from mercer.functions import FittedPart, SumOfComponents
@@ -37,7 +37,7 @@ _UNTRACKED = (None, Tracker())
 _OF_STREAMS = (Squared, Logistic, Softmax)
 
 
-class LossEstimator(Explaining, KernelEstimator):
+class LossEstimator(KernelEstimator):
     """Base of estimators with a loss and, possibly, a risk of it; not for direct use.
 
     Pairs of independent rows reach the objective as neighbours in a batch; this class puts them
@@ -206,9 +206,13 @@ class LossEstimator(Explaining, KernelEstimator):
         with jobs(self.n_jobs):
             self._level = level_of(look, used.size, mean, loss, seed=0)
 
+    def _asked_risk(self) -> Risk | None:
+        """Return a copy of the risk that is asked for; None for the mean loss."""
+        return None if self.risk is None else own_copy(as_risk(self.risk))
+
     def _check_risk(self, plan: Plan) -> None:
         """Refuse parameters of its own that are wrong or do not go together."""
-        risk = as_risk(self.risk)
+        risk = self._asked_risk()
         if isinstance(self.expansion, Auto) and not self._chooses("step_size"):
             raise ValueError(
                 f"`step_size={self.step_size!r}` is for learning by steps, but {self.expansion!r} "
@@ -254,7 +258,7 @@ class LossEstimator(Explaining, KernelEstimator):
         left_open = all(map(self._chooses, ("kernel", "step_size", "regularization")))
         if few and self.risk is None and left_open and self._has_usual_loss():
             return Stream()
-        risk = as_risk(self.risk)
+        risk = self._asked_risk()
         tracks = risk is not None and (risk.clip is not None or risk.tracking not in _UNTRACKED)
         if tracks or not self._chooses("step_size"):
             return automatic_expansion()
@@ -361,13 +365,14 @@ class LossEstimator(Explaining, KernelEstimator):
 
     @property
     def intercept_(self) -> Array:
-        """Constant term of each score: its ``level_``, and where ``kernel="auto"`` centred, more.
+        """Constant term of each score: its ``level_``, and where targets were centred, more.
 
-        Regressors with a kernel that they choose centre their target, where they make steps.
+        Regressors with a kernel that they choose centre their target, where they make steps, and
+        so they do with ``normalize_y``.
         """
         level = self.level_
         centre = self.targets_.intercept
-        return centre if level is None else centre + level
+        return centre if level is None else centre + level * self.targets_.unit
 
     @property
     def correction_(self) -> Correction | None:

@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
-from mercer.estimators.explaining import Explaining
+from mercer.estimators.estimator import numeric_rows
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.kept_rows import KeptRows
 from mercer.estimators.one_row import learn_as_batch, learn_row, remember_names, score_one, vector
 from mercer.estimators.start import Plan
-from mercer.estimators.table_inputs import numeric_rows
 from mercer.estimators.targets import TaskTargets, check_no_loss, plain_order, usual_unit
 from mercer.estimators.undo import all_or_nothing
 from mercer.expansions import Expansion
@@ -105,7 +104,7 @@ class Sampled(TaskTargets):
 
 
 @storable
-class NoveltyDetector(Explaining, OutlierMixin, TaskEstimator):
+class NoveltyDetector(OutlierMixin, TaskEstimator):
     r"""Find what is unlike the rows learned, on a stream and in bounded memory.
 
     Minimises :math:`E \max(0, \tau - f(x)) + \frac{\nu}{2}\|f\|^2 - \nu\tau` over f and the
@@ -382,7 +381,7 @@ class NoveltyDetector(Explaining, OutlierMixin, TaskEstimator):
         -------
         scores : ndarray of shape (n_samples,)
         """
-        return self._scores(X)[:, 0]
+        return self.scores(X)[:, 0]
 
     def decision_function(self, X: Any) -> Array:
         """``score_samples(X) - offset_``: below 0 for what is novel.
@@ -453,7 +452,7 @@ class NoveltyDetector(Explaining, OutlierMixin, TaskEstimator):
     # -- explanations ---------------------------------------------------------------------------
 
     def _explained(self) -> Explained:
-        """See :class:`Explaining`: of the decisions."""
+        """See :class:`Estimator`: of the decisions."""
         offset = self.offset_
         self.targets_ = replace(self.targets_, offset=offset)
         return super()._explained()

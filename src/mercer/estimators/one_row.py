@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, time
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.columns.views import says_nothing
+from mercer.estimators.columns import StreamColumns
+from mercer.estimators.estimator import column_names
 from mercer.estimators.kept_rows import keep_one
 from mercer.estimators.undo import all_or_nothing, as_before
 from mercer.jit import jit
@@ -22,11 +25,15 @@ Array = NDArray[np.float64]
 # Up to this model order a row costs less than telling BLAS how many threads to use.
 _FEW_POINTS = 64
 _DOUBLE = np.dtype(np.float64)
+_NO_NUMBERS = str, date, time, np.datetime64
 
 
 def vector(model: Any, x: Any, dtype: Any = None) -> Array:
     """Return one row as an array, of the type in which the model learns if none is said."""
     if model._columns is not None:
+        if model.roles_ is not None and isinstance(x, Mapping):
+            named: Array = model._rows_to_predict({name: [cell] for name, cell in x.items()})[0]
+            return named
         inputs: Array = model._encoded_row(_table_row(model, x))
         return inputs
     dtype = model.learner_.function.dtype if dtype is None else dtype
@@ -177,7 +184,18 @@ def learn_as_batch(model: Any, x: Any, y: Any, sample_weight: float, **options: 
     if not hasattr(model, "learner_"):
         _learn_first(model, x, y, sample_weight, **options)
         return
+    if model.roles_ is not None and isinstance(x, Mapping):
+        table = {name: [cell] for name, cell in x.items()}
+        model.partial_fit(table, y, sample_weight=np.array([float(sample_weight)]), **options)
+        return
+    if isinstance(x, Mapping) and learn_text(model, x, y, sample_weight, **options):
+        return
     n_new = 0
+    if model._columns is not None and sample_weight > 0.0 and _grown(model, x):
+        with all_or_nothing(model):
+            _adopt_names(model, _names_after(model, x))
+            learn_as_batch(model, x, y, sample_weight, **options)
+        return
     row = vector_to_learn(model, x) if model._columns is None else _table_row(model, x)[0]
     if row.size > model.n_features_in_:
         n_new = row.size - model.n_features_in_ if sample_weight > 0.0 else 0
@@ -196,13 +214,37 @@ def learn_as_batch(model: Any, x: Any, y: Any, sample_weight: float, **options: 
     remember_names(model, x)
 
 
+def _grown(model: Any, x: Any) -> bool:
+    """Whether a row of a stream says something of columns that are new."""
+    named = isinstance(x, Mapping) and model._has_gaps()
+    return named and len(_names_after(model, x)) > model.n_features_in_
+
+
+def learn_text(model: Any, x: Any, y: Any, sample_weight: float, **options: Any) -> bool:
+    """Learn a row of a stream of numbers with text or dates in new columns, if it is one.
+
+    Columns are of all kinds from then on.
+    """
+    may = model._columns is None and model._has_gaps() and model.categorical_features is not None
+    if not isinstance(x, Mapping) or not may or sample_weight <= 0.0:
+        return False
+    known = set(names_of(model, x) if model._row_names is None else model._row_names)
+    others = [name for name, value in x.items() if isinstance(value, _NO_NUMBERS)]
+    if not others or not known.isdisjoint(others):
+        return False
+    with all_or_nothing(model):
+        model._columns = StreamColumns.of_numbers(column_names(model))
+        learn_as_batch(model, x, y, sample_weight, **options)
+    return True
+
+
 def _learn_first(model: Any, x: Any, y: Any, sample_weight: float, **options: Any) -> None:
     """Start the model with one row."""
     names = names_of(model, x) if isinstance(x, Mapping) else None
     if names is not None and model.plan([x]).default == "stream":
         names = [name for name in names if _is_said(x[name])] or names
     values = x if names is None else [_number(x[name]) for name in names]
-    if isinstance(values, list | tuple) and any(isinstance(value, str) for value in values):
+    if isinstance(values, list | tuple) and any(isinstance(one, _NO_NUMBERS) for one in values):
         row = _cells(list(values))[0]
     else:
         row = np.asarray(values, dtype=np.float64)

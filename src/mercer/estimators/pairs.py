@@ -12,7 +12,6 @@ from sklearn.utils.validation import column_or_1d
 
 from mercer.buffers import FIFO, Buffer
 from mercer.columns.views import says_nothing
-from mercer.component import from_config, to_config
 from mercer.estimators.targets import (
     Outputs,
     TaskTargets,
@@ -28,8 +27,9 @@ from mercer.kernels import Kernel, PairKernel
 from mercer.learning import AutomaticStep, CarefulSteps, automatic_step
 from mercer.losses import MarginLoss
 from mercer.objectives import Pairwise
+from mercer.records import Config, Record, State
 from mercer.schedules import PowerDecay, Relative
-from mercer.validation import check_real
+from mercer.validation import positive, text
 
 Array = NDArray[np.float64]
 
@@ -44,6 +44,15 @@ _MOST_COMPARED = 500
 _EXACT = 2**53
 #: The buffer that suits all labels, as errors recommend it.
 FIFO_OF_50 = Setting("buffer", FIFO(50), "buffer=FIFO(50) of mercer.buffers")
+
+
+_STORED = Record(labels=State(), buffer=Config(Buffer), pair_bound=positive(), parts=State())
+_PARTS = Record(
+    pair_kernel=Config(PairKernel),
+    pair_label=text(),
+    normalize=text(),
+    label_scale=positive(),
+)
 
 
 @dataclass(frozen=True)
@@ -155,34 +164,17 @@ class Pairs(TaskTargets):
         return CarefulSteps(steps, automatic.typical, self.pair_kernel.order, unbounded)
 
     def to_state(self) -> dict[str, Any]:
-        parts = {
-            "pair_kernel": self.pair_kernel,
-            "pair_label": self.pair_label,
-            "normalize": self.normalize,
-            "label_scale": self.label_scale,
-        }
-        return {
-            "labels": self.labels.to_state(),
-            "buffer": to_config(self.buffer),
-            "pair_bound": self.bound,
-            "parts": {name: to_config(part) for name, part in parts.items()},
-        }
+        values = {**vars(self), "pair_bound": self.bound, "parts": _PARTS.written(self)}
+        return _STORED.written_of(values)
 
     @classmethod
     def from_state(cls, state: dict[str, Any], n_features: int) -> Self:
-        loss, targets = loss_from_state(state, "classification"), state["targets"]
-        labels, buffer = PairLabels.from_state(targets["labels"]), from_config(targets["buffer"])
-        parts = {name: from_config(part) for name, part in targets["parts"].items()}
-        if not (
-            isinstance(buffer, Buffer)
-            and set(parts) == {"pair_kernel", "pair_label", "normalize", "label_scale"}
-            and isinstance(parts["pair_kernel"], PairKernel)
-            and isinstance(loss, MarginLoss)
-        ):
-            raise ValueError("the parts of the pairs are of the wrong kind")
-        bound = check_real("pair_bound", targets["pair_bound"], low=0.0, open_low=True)
-        check_real("label_scale", parts["label_scale"], low=0.0, open_low=True)
-        return cls(loss, labels, buffer, **parts, bound=bound)
+        loss = loss_from_state(state, "classification")
+        if not isinstance(loss, MarginLoss):
+            raise ValueError("the loss of the pairs is none of margins")
+        values = _STORED.read(state["targets"], {})
+        labels, parts = PairLabels.from_state(values["labels"]), _PARTS.read(values["parts"], {})
+        return cls(loss, labels, values["buffer"], **parts, bound=values["pair_bound"])
 
 
 def _makes_scores(kernel: PairKernel) -> bool:

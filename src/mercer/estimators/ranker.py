@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.buffers import FIFO, Buffer, PerClassFIFO, as_buffer
 from mercer.component import own_copy
-from mercer.estimators.explaining import Explaining
+from mercer.estimators.estimator import numeric_rows
 from mercer.estimators.fitting import Callback, Data, Given, KernelEstimator
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.one_row import learn_as_batch, learn_row, remember_names, score_one, vector
@@ -31,7 +31,6 @@ from mercer.estimators.pairs import (
     plain_labels,
 )
 from mercer.estimators.start import Plan, Problem
-from mercer.estimators.table_inputs import numeric_rows
 from mercer.estimators.targets import plain_order
 from mercer.exceptions import Advice, NothingLearnedWarning, ParameterError, Setting
 from mercer.expansions import KOMP, Expansion, Full, RandomFeatures
@@ -72,7 +71,7 @@ def _has_scores(model: Any) -> bool:
 
 
 @storable
-class KernelRanker(Explaining, KernelEstimator):
+class KernelRanker(KernelEstimator):
     r"""Learn from pairs of rows which is above the other, or whether they belong together.
 
     Every row is paired with a few that came before it, which a buffer holds, and a loss of the
@@ -477,7 +476,7 @@ class KernelRanker(Explaining, KernelEstimator):
         X, y = numeric_rows(
             self,
             given.X,
-            given.y,
+            given.y if known is None else self.in_numbers(given.y),
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
             reset=known is None,
@@ -569,7 +568,7 @@ class KernelRanker(Explaining, KernelEstimator):
         AttributeError
             If the pair kernel is another than the difference kernel.
         """
-        return self._scores(X)[:, 0]
+        return self.scores(X)[:, 0]
 
     @available_if(_has_scores)
     def predict(self, X: Any) -> Array:
@@ -584,7 +583,7 @@ class KernelRanker(Explaining, KernelEstimator):
         -------
         scores : ndarray of shape (n_samples,)
         """
-        return self._scores(X)[:, 0]
+        return self.scores(X)[:, 0]
 
     def predict_pair(self, X1: Any, X2: Any) -> Array:
         """Values f(x1, x2) of pairs of rows.
@@ -618,11 +617,13 @@ class KernelRanker(Explaining, KernelEstimator):
         return self._of_pairs(*ends)
 
     def _of_pairs(self, X1: Any, X2: Any) -> Array:
+        """Values of pairs of checked inputs."""
         kernel, ends = self.targets_.pair_kernel, (X1, X2)
         values = np.full(X1.shape[0], self.intercept_)
         if kernel.order == 1:
-            for weight, X in zip(kernel.weights, ends, strict=True):
-                values += weight * self._scores(X)[:, 0]
+            with jobs(self.n_jobs):
+                for weight, X in zip(kernel.weights, ends, strict=True):
+                    values += weight * self._scores_at(X)[:, 0]
             return values
         function: Any = self.learner_.function
         ends = self._image(X1), self._image(X2)
@@ -684,11 +685,11 @@ class KernelRanker(Explaining, KernelEstimator):
             If there is no pair to judge.
         """
         check_is_fitted(self, "learner_")
-        y = plain_labels(y)
+        y = plain_labels(self.in_numbers(y))
         labels = self.targets_.labels.meet(y).encode(y)
         numbers = None if group is None else group_numbers(group, labels.size)
         if self.targets_.has_scores:
-            return concordance(labels, self._scores(X)[:, 0], numbers, sample_weight)
+            return concordance(labels, self.scores(X)[:, 0], numbers, sample_weight)
         if sample_weight is not None:
             raise ValueError(
                 "`sample_weight` is for pair_kernel='difference': pairs drawn at random are "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from datetime import date, time
 from functools import partial
 from typing import Any, Self
 
@@ -20,19 +21,21 @@ from mercer.estimators.loss_estimator import LossEstimator
 from mercer.estimators.one_row import (
     learn_as_batch,
     learn_row,
+    learn_text,
     remember_names,
     score_one,
     vector_to_learn,
 )
-from mercer.estimators.scaling import centre_of
+from mercer.estimators.scaling import centre_of, mean_and_deviation
 from mercer.estimators.start import Plan, solves
 from mercer.estimators.targets import Numbers, Targets, curvature_at, target_unit, warn_of_targets
+from mercer.exceptions import ParameterError
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.learning import AutomaticStep
-from mercer.losses import Loss, Quantile, as_loss
+from mercer.losses import Loss, Poisson, Quantile, as_loss
 from mercer.model_file import storable
-from mercer.risks import Risk, as_risk
+from mercer.risks import Risk
 
 Array = NDArray[np.float64]
 
@@ -45,7 +48,7 @@ class KernelRegressor(RegressorMixin, LossEstimator):
     functional stochastic gradient descent, or solves for f where the expansion holds the sums that
     this takes; the expansion keeps f small. The defaults leave nothing to tune
     (:class:`~mercer.expansions.Auto`). With a kernel of your own, other expansions than the default
-    have no intercept: centre the target then, and scale it for counts, for example with
+    have no intercept: take ``normalize_y=True`` then, and scale counts, for example with
     :class:`sklearn.compose.TransformedTargetRegressor`; a
     :class:`~mercer.exceptions.TargetScaleWarning` says where that is needed.
 
@@ -101,6 +104,12 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         expansion promises is that of the iterate; averaged coefficients are refitted alike. For
         learning by steps, as ``n_passes``.
         ``Full(max_size)`` drops points before an average can grow, so it uses the last iterate.
+    normalize_y : bool, default=False
+        Whether targets are learned less their mean, in units of their standard deviation in the
+        first call's rows; predictions are in their own units. Parameters of the loss, such as
+        ``delta`` of a Huber loss, and the losses in ``history_`` are in that unit then. For
+        learning by steps: the default expansion finds such units by itself, and refuses it. Not
+        for counts.
     categorical_features : array-like, "from_dtype" or None, default="from_dtype"
         Columns of numbers that are categories: a mask, positions, or names. ``"from_dtype"``: those
         whose type says so. What else columns of tables are is found out, see ``audit_``; None
@@ -119,9 +128,11 @@ class KernelRegressor(RegressorMixin, LossEstimator):
     dictionary_ : ndarray of shape (model_order_, n_features_in_)
         Points of the expansion.
     coefficients_ : ndarray of shape (model_order_, n_outputs)
-        Coefficients: f(x) = intercept_ + Σ_i coefficients_[i] · kernel_(dictionary_[i], x).
+        Coefficients: f(x) = intercept_ + y_scale_ Σ_i coefficients_[i] k(dictionary_[i], x).
     intercept_ : ndarray of shape (n_outputs,)
-        Constant term; 0 unless ``kernel="auto"`` has centred the target.
+        Constant term; 0 unless ``kernel="auto"`` or ``normalize_y`` has centred the target.
+    y_scale_ : ndarray of shape (n_targets,)
+        Standard deviations of the targets with ``normalize_y``, else 1.
     model_order_ : int
         Number of points.
     kernel_ : Kernel
@@ -159,6 +170,10 @@ class KernelRegressor(RegressorMixin, LossEstimator):
     audit_ : mercer.columns.audit.TableAudit
         What each column is, and how many inputs it became: a table to print. Only if there is a
         ``preprocessor_``.
+    roles_ : mercer.estimators.columns.Roles or None
+        What columns were target, group and time in the files that a model was trained on.
+    target_form_ : mercer.columns.readings.TargetForm or None
+        How targets were written, if they were dates, times or text such as ``$1,200``.
 
     References
     ----------
@@ -190,6 +205,7 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         n_passes: int = 1,
         shuffle: bool = True,
         average: str | None = "suffix",
+        normalize_y: bool = False,
         categorical_features: Any = "from_dtype",
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -205,6 +221,7 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         self.n_passes = n_passes
         self.shuffle = shuffle
         self.average = average
+        self.normalize_y = normalize_y
         self.categorical_features = categorical_features
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -242,7 +259,21 @@ class KernelRegressor(RegressorMixin, LossEstimator):
 
     def _check_loss(self, plan: Plan) -> None:
         """Refuse parameters of its own that are wrong or do not go together."""
-        as_loss(self.loss, "regression")
+        loss = as_loss(self.loss, "regression")
+        if not isinstance(self.normalize_y, bool | np.bool_):
+            raise ValueError(f"`normalize_y` must be True or False, got {self.normalize_y!r}.")
+        if self.normalize_y and (plan.default is not None or isinstance(loss, Poisson)):
+            why = (
+                "counts have no other unit"
+                if isinstance(loss, Poisson)
+                else "the default expansion finds the unit of the targets by itself"
+            )
+            raise ParameterError(
+                f"`normalize_y` must be False here, got True: {why}.",
+                parameter="normalize_y",
+                value=True,
+                mend="Leave it out.",
+            )
 
     _checks = (*LossEstimator._checks, _check_loss)
 
@@ -267,9 +298,12 @@ class KernelRegressor(RegressorMixin, LossEstimator):
 
     def _first(self, y: Array, weights: Array, plan: Plan) -> Numbers:
         """Return what is known of the targets from the first ones."""
-        loss, risk = own_copy(as_loss(self.loss, "regression")), own_copy(as_risk(self.risk))
-        centre = centre_of(loss, y, weights) if plan.maps else None
-        return Numbers(loss, risk, 1 if y.ndim == 1 else y.shape[1], y.ndim == 1, centre=centre)
+        loss, risk = own_copy(as_loss(self.loss, "regression")), self._asked_risk()
+        centre, scale = centre_of(loss, y, weights) if plan.maps else None, None
+        if self.normalize_y:
+            centre, scale = mean_and_deviation(y, weights)
+        n_targets = 1 if y.ndim == 1 else y.shape[1]
+        return Numbers(loss, risk, n_targets, y.ndim == 1, centre=centre, scale=scale)
 
     def _measured(
         self, plan: Plan, kernel: Kernel, sample: Any, data: Data
@@ -278,7 +312,7 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         known, automatic = super()._measured(plan, kernel, sample, data)
         if plan.default:
             return known, automatic
-        loss, y = self.targets_.loss, self.targets_.centred(data.y)
+        loss, y = self.targets_.loss, self.targets_.in_units(data.y)
         in_units = self.risk is None or self.targets_.centre is not None
         chosen = not (in_units and isinstance(self.step_size, str))
         if not chosen:
@@ -293,6 +327,16 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         encoded = self.targets_.encode(data.y)
         warn_of_targets(loss, kernel, y, encoded, told, solves=solves(expansion))
         return known, automatic
+
+    @property
+    def y_scale_(self) -> Array:
+        """Standard deviation of each target with ``normalize_y``, else 1; shape (n_targets,).
+
+        Predictions are ``y_scale_`` times the learned function, plus ``intercept_``.
+        """
+        self._fitted()
+        scale = self.targets_.scale
+        return np.ones(self.targets_.n_targets) if scale is None else scale.copy()
 
     @property
     def n_targets_(self) -> int:
@@ -320,7 +364,7 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         x : array-like of shape (n_features,) or dict
             Inputs. Dicts are read by the names of the first row, sorted. In the default of streams
             others may come and go, and NaN or None say nothing; else every row must have the same.
-        y : float or array-like of shape (n_targets,)
+        y : float, date, text such as ``$1,200``, or array-like of shape (n_targets,)
             Target.
         sample_weight : float, default=1.0
             Weight of the row.
@@ -336,6 +380,13 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         mercer.exceptions.DivergenceError
             If the step size is too large; the model stays as it was.
         """
+        if isinstance(y, str | date | time | np.datetime64):
+            if not hasattr(self, "learner_"):
+                learn_as_batch(self, x, [y], sample_weight)
+                return self
+            if self.target_form_ is None:
+                raise ValueError(f"The target must be a number, as those before are, got {y!r}.")
+            y = self.in_numbers([y])[0]
         target = np.array(y, dtype=np.float64, ndmin=1)
         if not hasattr(self, "learner_"):
             learn_as_batch(
@@ -354,8 +405,13 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         if not self._is_tuned() or self._columns is not None:
             learn_as_batch(self, x, target[np.newaxis], sample_weight)
             return self
-        target = known.encode(target)[0]
-        learn_row(self, vector_to_learn(self, x), target, sample_weight)
+        try:
+            row = vector_to_learn(self, x)
+        except (TypeError, ValueError):
+            if learn_text(self, x, target[np.newaxis], sample_weight):
+                return self
+            raise
+        learn_row(self, row, known.encode(target)[0], sample_weight)
         remember_names(self, x)
         return self
 
@@ -374,8 +430,8 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         """
         if not hasattr(self, "learner_"):
             return 0.0
-        values = self.targets_.predict(score_one(self, x)[np.newaxis])[0]
-        return float(values) if np.ndim(values) == 0 else values
+        values = self.as_written(self.targets_.predict(score_one(self, x)[np.newaxis]))[0]
+        return float(values) if self.target_form_ is None and np.ndim(values) == 0 else values
 
     # -- prediction -----------------------------------------------------------------------------
 
@@ -393,8 +449,8 @@ class KernelRegressor(RegressorMixin, LossEstimator):
             Like the targets that were learned; with several quantile levels (n_samples,
             n_targets * n_levels), the levels of the first target first.
         """
-        scores = self._scores(X)
-        return self.targets_.predict(scores)
+        scores = self.scores(X)
+        return self.as_written(self.targets_.predict(scores))
 
     def predict_interval(
         self, X: Any, coverage: float = 0.9, *, method: str = "auto"
@@ -447,7 +503,7 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         from mercer.answers.intervals import intervals
         from mercer.estimators.evidence import evidence_of
 
-        return intervals(evidence_of(self), X, coverage, method)
+        return self.as_written(intervals(evidence_of(self), X, coverage, method))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R², or for several quantile levels D², the explained share of the pinball loss.
@@ -476,7 +532,8 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         ValueError
             If ``y`` has another shape than the targets that were learned.
         """
-        predicted, loss = self.predict(X), self.loss_
+        scores = self.scores(X)
+        y, predicted, loss = self.in_numbers(y), self.targets_.predict(scores), self.loss_
         if not isinstance(loss, Quantile) or loss.n_scores(1) == 1:
             return float(r2_score(y, predicted, sample_weight=sample_weight))
         targets = finite_or_where(

@@ -180,3 +180,36 @@ def centre_of(loss: Loss, y: Array, weights: Array) -> Array | None:
     with np.errstate(over="ignore", invalid="ignore"):
         centre: Array = np.average(targets, axis=0, weights=weights)
     return centre if np.isfinite(centre).all() else None
+
+
+def mean_and_deviation(y: Array, weights: Array) -> tuple[Array, Array]:
+    """Return means and standard deviations of targets, (n_targets,); 1 for those that do not vary.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_rows,) or (n_rows, n_targets)
+        Targets.
+    weights : ndarray of shape (n_rows,)
+        Weights of the rows.
+
+    Raises
+    ------
+    ValueError
+        If these are not finite.
+
+    Examples
+    --------
+    >>> mean_and_deviation(np.array([1.0, 3.0]), np.ones(2))
+    (array([2.]), array([1.]))
+    """
+    targets = y.reshape(len(y), -1)
+    weights = weights if weights.any() else np.ones(len(y))
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean: Array = np.average(targets, axis=0, weights=weights)
+        squares: Array = np.average((targets - mean) ** 2, axis=0, weights=weights)
+    if not np.isfinite(squares).all():
+        raise ValueError(
+            f"The targets are too large to be learned in units of their deviation, up to "
+            f"{np.abs(targets).max():.3g}. Divide them by some power of ten."
+        )
+    return mean, np.where(squares > 0.0, np.sqrt(squares), 1.0)

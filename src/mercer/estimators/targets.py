@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date, time, timedelta
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,7 +19,9 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from mercer.columns.views import says_nothing
+from mercer.columns.readings import TargetForm
+from mercer.columns.views import Levels, is_number, says_nothing, view_table
+from mercer.columns.views import Numbers as NumberColumn
 from mercer.component import from_config, to_config
 from mercer.estimators.inputs import finite_or_where, warn_user
 from mercer.estimators.kept_rows import KeptRows
@@ -29,6 +32,7 @@ from mercer.learning import AutomaticStep, NewOutputs, automatic_step, theorem_s
 from mercer.losses import Loss, Quantile, loss_and_slopes
 from mercer.numerics.philox import row_uniforms
 from mercer.objectives import Objective, make_objective
+from mercer.records import Numbers as NumberField
 from mercer.risks import Risk
 from mercer.sums import labels_of_codes
 
@@ -53,10 +57,7 @@ _FAR = 100.0
 _NEAR = 5.0
 # Targets so many deviations from 0 are mostly offset.
 _OFF_CENTRE = 5.0
-_SCALE = (
-    "for example with sklearn.compose.TransformedTargetRegressor(model, "
-    "transformer=StandardScaler({}))"
-)
+_SCALE = "with `normalize_y=True`"
 
 
 class Outputs(NamedTuple):
@@ -258,6 +259,11 @@ class LossTargets(Targets):
         """What is added to each score that is learned."""
         return np.zeros(self.n_scores)
 
+    @property
+    def unit(self) -> Array:
+        """By what each score is multiplied before."""
+        return np.ones(self.n_scores)
+
     @abstractmethod
     def decode(self, targets: Array) -> NDArray[Any]:
         """Return labels, or numbers, of codes of classes, or numbers, that were learned."""
@@ -337,6 +343,24 @@ class LossTargets(Targets):
 
 
 # -- classes ---------------------------------------------------------------------------------------
+
+
+class ClassAnswers(NamedTuple):
+    """What a classifier says of rows.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_rows,)
+        Predicted classes.
+    probability : ndarray of shape (n_rows, n_classes) or None
+        Their probabilities, if its loss has any.
+    scores : ndarray of shape (n_rows,) or None
+        Scores for the last of two classes.
+    """
+
+    labels: NDArray[Any]
+    probability: Array | None
+    scores: Array | None
 
 
 @dataclass(frozen=True)
@@ -441,6 +465,15 @@ class Classes(LossTargets):
         if self.labels.size > 2:
             return scores
         return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
+
+    def said(self, scores: Array) -> ClassAnswers:
+        """Return all that scores make a classifier say of rows."""
+        n_classes = self.labels.size
+        return ClassAnswers(
+            self.predict(scores),
+            self.probabilities(scores) if n_classes > 1 and self.loss.has_probabilities else None,
+            self.decision(scores) if n_classes == 2 else None,
+        )
 
     def answers(self, scores: Array) -> Array:
         """See :class:`Targets`: probabilities, or scores where the loss models none."""
@@ -651,17 +684,17 @@ def plain_targets(y: Any, *, name: str = "y", quantities: bool = False) -> Any:
     dtype = getattr(cells, "dtype", None)
     if dtype is None or not hasattr(cells, "ravel"):
         return y
-    if dtype.kind in "mM":
+    flat = cells.ravel().tolist() if dtype.kind in "OS" else []
+    moments = quantities and any(isinstance(cell, date | time | timedelta) for cell in flat)
+    if dtype.kind in "mM" or moments:
         raise ValueError(
             f"{name} holds dates or durations, which an array of targets cannot: errors and losses "
             "need a unit. Convert them to numbers, such as days since a first one, or to text to "
-            "learn them as classes; or use mercer.estimators.TableModel, which learns a column of "
-            "dates and answers dates."
+            "learn them as classes. A regressor learns one column of dates, and answers dates."
         )
     labels = cells if cells.ndim == 1 else y
     if dtype.kind != "O" and (dtype.kind != "S" or quantities):
         return labels
-    flat = cells.ravel().tolist()
     width = max(1, len(flat) // max(1, len(cells)))
     nothing = [place for place, cell in enumerate(flat) if says_nothing(cell)]
     if nothing:
@@ -678,6 +711,58 @@ def plain_targets(y: Any, *, name: str = "y", quantities: bool = False) -> Any:
     if not flat or isinstance(flat[0], str):
         return labels
     return np.array(flat).reshape(cells.shape)
+
+
+def form_of(y: Any) -> TargetForm | None:
+    """Find out how quantities to learn are written; None for numbers, and for several targets.
+
+    Text that is all digits is numbers, as NumPy takes it.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,)
+        As the user gave them.
+
+    Examples
+    --------
+    >>> form_of(["2024-01-31", "2024-02-01"]).said, form_of([1.5, 2.0])
+    ('dates written ymd, with errors in days', None)
+    """
+    column = _column_of(y)
+    if column is None or (isinstance(column, Levels) and all(map(is_number, column.levels))):
+        return None
+    return TargetForm.of("y", column)
+
+
+def quantities_of(form: TargetForm, y: Any) -> Array:
+    """Return quantities as numbers; ValueError if one is not written as the first ones were."""
+    column = _column_of(y)
+    if column is None:
+        column = view_table({"y": column_or_1d(np.asarray(y))}).column("y")
+    missing = column.codes < 0 if isinstance(column, Levels) else np.isnan(column.values)
+    if missing.any():
+        raise ValueError(
+            f"Input y contains NaN, or nothing, in {int(missing.sum()):,} of {len(missing):,} "
+            f"rows, first in row {int(np.argmax(missing))}. There is nothing to learn from such "
+            "rows: remove them, or fill in the target."
+        )
+    return form.quantities(column, "y")
+
+
+def _column_of(y: Any) -> NumberColumn | Levels | None:
+    """Return targets as a column of a table, if they may be dates or numbers with units."""
+    cells = _as_cells(y, True)
+    kind = getattr(getattr(cells, "dtype", None), "kind", "-")
+    if isinstance(cells, list | tuple) or kind in "USOM":
+        if np.ndim(cells) == 2 and np.shape(cells)[1] == 1:
+            cells = np.ravel(cells)
+        first = next((one for one in cells if not says_nothing(one)), None)
+        if not isinstance(first, str | date | time | np.datetime64):
+            return None
+        texts = isinstance(cells, list | tuple) and {type(one) for one in cells} <= {str}
+        cells = np.asarray(cells) if texts else cells
+        return None if np.ndim(cells) != 1 else view_table({"y": cells}).column("y")
+    return None
 
 
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -866,11 +951,14 @@ class Numbers(LossTargets):
         Whether they came as a vector.
     centre : ndarray of shape (n_targets,) or None
         What is learned are the differences from it; None for 0.
+    scale : ndarray of shape (n_targets,) or None
+        The unit in which these are learned; None for 1.
     """
 
     n_targets: int
     flat: bool
     centre: Array | None = field(default=None, kw_only=True)
+    scale: Array | None = field(default=None, kw_only=True)
 
     @property
     def n_scores(self) -> int:  # type: ignore[override]
@@ -893,16 +981,18 @@ class Numbers(LossTargets):
         return self
 
     def encode(self, y: Any, groups: Any = None) -> Array:
-        return self.loss.encode(self.centred(y), self.n_targets)
+        return self.loss.encode(self.in_units(y), self.n_targets)
 
     def decode(self, targets: Array) -> Array:
-        y: Array = targets if self.centre is None else targets + self.centre
+        y: Array = targets if self.scale is None else targets * self.scale
+        y = y if self.centre is None else y + self.centre
         return y[:, 0] if self.flat else y
 
-    def centred(self, y: Any) -> Array:
-        """Targets less their centre, shape (n, n_targets)."""
+    def in_units(self, y: Any) -> Array:
+        """Targets as they are learned: less their centre, in their unit, shape (n, n_targets)."""
         rows: Array = y.reshape(-1, self.n_targets)
-        return rows if self.centre is None else rows - self.centre
+        rows = rows if self.centre is None else rows - self.centre
+        return rows if self.scale is None else rows / self.scale
 
     def known(self, y: Any) -> Array:
         y = plain_targets(y, quantities=True)
@@ -942,6 +1032,8 @@ class Numbers(LossTargets):
     def predict(self, scores: Array) -> Array:
         """Return the predictions of rows, like the targets that were learned."""
         values = self.loss.predict(scores)
+        if self.scale is not None:
+            values = values * self.unit
         if self.centre is not None:
             values = values + self.intercept
         return values[:, 0] if self.flat and values.shape[1] == 1 else values
@@ -952,9 +1044,16 @@ class Numbers(LossTargets):
     @property
     def intercept(self) -> Array:
         """The centre, for each score; several levels of a target have the same."""
-        if self.centre is None:
-            return np.zeros(self.n_scores)
-        return np.repeat(self.centre, self.n_scores // self.n_targets)
+        return np.zeros(self.n_scores) if self.centre is None else self._of_scores(self.centre)
+
+    @property
+    def unit(self) -> Array:
+        """The unit of the targets, for each score."""
+        return np.ones(self.n_scores) if self.scale is None else self._of_scores(self.scale)
+
+    def _of_scores(self, numbers: Array) -> Array:
+        """Return numbers of the targets for each of their scores."""
+        return np.repeat(numbers, self.n_scores // self.n_targets)
 
     def named_steps(self, name: str, automatic: AutomaticStep, expansion: Expansion) -> Any:
         return automatic
@@ -969,20 +1068,20 @@ class Numbers(LossTargets):
         return (self.objective(None).curvature or 1.0) / automatic.curvature
 
     def to_state(self) -> dict[str, Any]:
-        centre = {} if self.centre is None else {"centre": self.centre}
-        return {"n_targets": self.n_targets, "flat": self.flat, **centre}
+        units = {"centre": self.centre, "scale": self.scale}
+        known = {name: value for name, value in units.items() if value is not None}
+        return {"n_targets": self.n_targets, "flat": self.flat, **known}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], n_features: int) -> Self:
         targets = state["targets"]
         n_targets, flat = int(targets["n_targets"]), bool(targets["flat"])
-        centre = targets.get("centre")
-        if centre is not None:
-            centre = np.array(centre, dtype=np.float64)
-            if centre.shape != (n_targets,) or not np.isfinite(centre).all():
-                raise ValueError("the centre does not match the targets")
+        units: dict[str, Any] = {}
+        for name, above in (("centre", -np.inf), ("scale", 0.0)):
+            if name in targets:
+                units[name] = NumberField(n_targets, above=above).read(name, targets[name], {})
         loss = cls._loss_from_state(state, "regression")
-        return cls(n_targets=n_targets, flat=flat, centre=centre, **loss)
+        return cls(n_targets=n_targets, flat=flat, **units, **loss)
 
 
 def target_unit(y: Any) -> float:
@@ -1099,8 +1198,8 @@ def warn_of_targets(
     if not slopes.any():
         warn_user(
             f"No target is as far from 0 as {loss!r} begins to count, the largest being "
-            f"{float(np.abs(y).max()):.3g}: f = 0 is a solution and nothing is learned. Scale the "
-            f"target, {_SCALE.format('')}, or choose another parameter of the loss.",
+            f"{float(np.abs(y).max()):.3g}: f = 0 is a solution and nothing is learned. Choose "
+            f"another parameter of the loss, or scale the target, {_SCALE} unless it is so.",
             NothingLearnedWarning,
         )
         return
@@ -1124,7 +1223,9 @@ def _words(loss: Loss, sizes: Array, reach: Callable[[], float] | None) -> str:
         return (
             f"The targets are about {usual:.3g}, but steps on {loss!r}, whose slopes and curvature "
             "have no bound, suit targets of about 1: the model may be far from what the loss can "
-            f"give. Divide the target by its scale, {_SCALE.format('with_mean=False')}."
+            f"give. Divide the target by its scale, for example with "
+            "sklearn.compose.TransformedTargetRegressor(model, "
+            "transformer=StandardScaler(with_mean=False))."
         )
     if reach is not None and largest > _FAR * slope:
         first = reach()
@@ -1132,7 +1233,7 @@ def _words(loss: Loss, sizes: Array, reach: Callable[[], float] | None) -> str:
             return Advice(
                 f"The targets are about {largest:.3g}, but the slopes of {loss!r} are at most "
                 f"{slope:.3g} and the first step is {first:.3g}: the model may never get there. "
-                f"Scale the target, {_SCALE.format('')}. (Without a risk ",
+                f"Scale the target, {_SCALE}. (Without a risk ",
                 Setting("step_size", "auto"),
                 " takes steps in units of the target.)",
             )
@@ -1146,7 +1247,7 @@ def _words_of_units(loss: Loss, sizes: Array) -> str:
         return (
             f"The targets are of very different sizes, from {smallest:.3g} to {largest:.3g}, but "
             f"steps on {loss!r} are of one length for all: the smaller ones are learned badly. "
-            f"Scale them, {_SCALE.format('')}, or learn them one by one."
+            f"Scale them, {_SCALE}, or learn them one by one."
         )
     return ""
 
@@ -1167,7 +1268,7 @@ def _words_of_origin(loss: Loss, kernel: Kernel, y: Any) -> str:
     return (
         f"The targets are about {middle[at]:.4g} with a deviation of {spread[at]:.3g}, but steps "
         f"begin at f = 0 and a {type(kernel).__name__} kernel learns an offset slowly, if at all: "
-        f"most of what is learned would be the offset. Centre the target, {_SCALE.format('')}, or "
+        f"most of what is learned would be the offset. Centre the target, {_SCALE}, or "
         "add a Bias() to the kernel."
     )
 

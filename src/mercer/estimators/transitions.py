@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.estimators.estimator import numeric_rows
 from mercer.estimators.inputs import warn_user
-from mercer.estimators.table_inputs import numeric_rows
 from mercer.exceptions import TrajectoryWarning
 from mercer.objectives.bellman import transition_targets
-from mercer.validation import check_choice, check_integer
+from mercer.records import FLOATS, Maybe, Numbers, Record
+from mercer.validation import check_choice, check_integer, integer, truth
 
 Array = NDArray[np.float64]
 
@@ -38,6 +39,15 @@ class Transitions(NamedTuple):
     begins: NDArray[np.bool_] | None = None
     #: An independent second outcome: rewards, next states, terminals.
     second: tuple[Array, NDArray[np.floating], NDArray[np.bool_]] | None = None
+
+    def in_units(self, scale: float) -> Transitions:
+        """Return the same with rewards in another unit."""
+        if scale == 1.0:
+            return self
+        second = self.second
+        if second is not None:
+            second = second[0] / scale, *second[1:]
+        return self._replace(rewards=self.rewards / scale, second=second)
 
 
 # -- checks ----------------------------------------------------------------------------------------
@@ -133,7 +143,10 @@ def _states(model: Any, name: str, states: Any, *, reset: bool) -> NDArray[np.fl
 
 def _rewards(name: str, rewards: Any, n: int) -> Array:
     try:
-        array = np.asarray(rewards, dtype=np.float64)
+        array = np.asarray(rewards)
+        if array.dtype.kind in "mM":
+            raise TypeError("dates and durations have no unit")
+        array = array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"`{name}` must be numbers: {error}.") from error
     if array.shape != (n,):
@@ -262,6 +275,14 @@ def interleaved(
     return rows, transition_targets(discount, outcomes, begins)
 
 
+_TRAIL = Record(
+    last=Maybe(Numbers("n_features", dtype=FLOATS)),
+    n_seen=integer(low=0),
+    n_breaks=integer(low=0),
+    warned=truth(),
+)
+
+
 class Trail(NamedTuple):
     """Whether transitions have come in the order in which they happened.
 
@@ -330,18 +351,8 @@ class Trail(NamedTuple):
         ValueError
             If the parts do not fit together.
         """
-        trail = cls(**state)
-        last = trail.last
-        numbers = trail.n_seen, trail.n_breaks
-        if not (
-            all(type(number) is int for number in numbers)
-            and 0 <= trail.n_breaks <= trail.n_seen
-            and type(trail.warned) is bool
-            and (
-                last is None
-                or (last.shape == (n_features,) and last.dtype in (np.float32, np.float64))
-            )
-        ):
+        trail = cls(**_TRAIL.read(state, {"n_features": n_features}))
+        if trail.n_breaks > trail.n_seen:
             raise ValueError("the trail of the trajectory does not fit together")
         return trail
 

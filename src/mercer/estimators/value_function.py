@@ -13,7 +13,7 @@ from sklearn.metrics import r2_score
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.start import Plan
-from mercer.estimators.targets import TaskTargets, check_no_loss, plain_order, usual_unit
+from mercer.estimators.targets import Outputs, TaskTargets, check_no_loss, plain_order, usual_unit
 from mercer.estimators.transitions import (
     Trail,
     Transitions,
@@ -30,7 +30,7 @@ from mercer.kernels import Kernel
 from mercer.learning import AutomaticStep, automatic_step
 from mercer.model_file import storable
 from mercer.objectives.bellman import AUXILIARY, Bellman
-from mercer.validation import check_choice
+from mercer.validation import check_choice, check_real, truth
 
 Array = NDArray[np.float64]
 
@@ -50,12 +50,15 @@ class Rewards(TaskTargets):
         Discount and method.
     trail : Trail
         Where the stream stands.
+    scale : float
+        The unit in which rewards, and so values, are learned.
     """
 
     loss = None
 
     problem: Bellman
     trail: Trail
+    scale: float = 1.0
 
     @property
     def n_scores(self) -> int:  # type: ignore[override]
@@ -66,6 +69,14 @@ class Rewards(TaskTargets):
     def rows_per_sample(self) -> int:  # type: ignore[override]
         """States of a transition."""
         return self.problem.n_rows
+
+    @property
+    def outputs(self) -> Outputs:
+        """The value, in the unit of the rewards."""
+        return Outputs([None], 0, "value")
+
+    def answers(self, scores: Array) -> Array:
+        return self.scale * super().answers(scores)
 
     def objective(self, automatic: AutomaticStep | None) -> Bellman:
         return Bellman(self.problem.discount, self.problem.method, self.problem.auxiliary)
@@ -98,6 +109,7 @@ class Rewards(TaskTargets):
             "method": self.problem.method,
             "auxiliary": self.problem.auxiliary,
             "trail": self.trail._asdict(),
+            **({} if self.scale == 1.0 else {"scale": self.scale}),
         }
 
     @classmethod
@@ -105,7 +117,8 @@ class Rewards(TaskTargets):
         check_no_loss(state)
         targets = state["targets"]
         problem = Bellman(targets["discount"], targets["method"], targets["auxiliary"])
-        return cls(problem, Trail.from_state(targets["trail"], n_features))
+        scale = check_real("scale", targets.get("scale", 1.0), low=0.0, open_low=True)
+        return cls(problem, Trail.from_state(targets["trail"], n_features), scale)
 
 
 @storable
@@ -152,6 +165,9 @@ class ValueFunction(TaskEstimator):
         temporal differences. The other methods have nothing of the kind and do not look at it.
     regularization : float, default=1e-6
         Ridge parameter; it shrinks h like V.
+    normalize_rewards : bool, default=False
+        Whether rewards are learned in units of their standard deviation in the first call; values
+        are in their own units. Then neither tolerance nor ``history_`` depends on their unit.
     batch_size : int, default=32
         Transitions per step.
     n_passes : int or "auto", default="auto"
@@ -224,6 +240,7 @@ class ValueFunction(TaskEstimator):
         n_passes: int | str = "auto",
         shuffle: bool = True,
         average: str | None = "suffix",
+        normalize_rewards: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -239,6 +256,7 @@ class ValueFunction(TaskEstimator):
         self.n_passes = n_passes
         self.shuffle = shuffle
         self.average = average
+        self.normalize_rewards = normalize_rewards
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -415,6 +433,10 @@ class ValueFunction(TaskEstimator):
         )
         check_second(problem.method, problem.n_rows == 3, given.X.second is not None)
         transitions = check_transitions(self, given.X, reset=first)
+        scale = 1.0 if known is None else known.scale
+        if known is None and self.normalize_rewards:
+            scale = float(transitions.rewards.std()) or 1.0
+        transitions = transitions.in_units(scale)
         n = len(transitions.rewards)
         weights = check_weights(given.sample_weight, n, some=not given.more)
         begins = None
@@ -429,7 +451,7 @@ class ValueFunction(TaskEstimator):
             return (problem.n_rows * order[:, np.newaxis] + np.arange(problem.n_rows)).ravel()
 
         weights = np.repeat(weights, problem.n_rows)
-        return Data(rows, targets, weights, Rewards(problem, trail), order)
+        return Data(rows, targets, weights, Rewards(problem, trail, scale), order)
 
     def _sample(self, data: Data, generator: np.random.RandomState) -> Any:
         """See :class:`KernelEstimator`: different states."""
@@ -440,6 +462,7 @@ class ValueFunction(TaskEstimator):
     def _check_problem(self, plan: Plan) -> None:
         """Refuse parameters of its own that are wrong or do not go together."""
         self._bellman()
+        truth()("normalize_rewards", self.normalize_rewards)
 
     _checks = (*TaskEstimator._checks, _check_problem)
 
@@ -470,7 +493,8 @@ class ValueFunction(TaskEstimator):
         -------
         values : ndarray of shape (n,)
         """
-        return self._scores(states)[:, 0]
+        scores = self.scores(states)
+        return self.targets_.answers(scores)[:, 0]
 
     def predict_auxiliary(self, states: Any) -> Array:
         """Estimate the expected temporal difference, E[delta | x]; 0 where V is consistent.
@@ -495,7 +519,7 @@ class ValueFunction(TaskEstimator):
                 "The expected temporal difference is learned by the methods 'gtd2' and 'tdc'; this "
                 f"model has method={self.targets_.problem.method!r}."
             )
-        return self._scores(states)[:, 1]
+        return self.scores(states)[:, 1] * self.targets_.scale
 
     def temporal_difference_errors(
         self, states: Any, rewards: Any, next_states: Any, terminals: Any = None
@@ -516,7 +540,9 @@ class ValueFunction(TaskEstimator):
         given = Transitions(states, rewards, next_states, terminals)
         x, r, following, over, *_ = check_transitions(self, given, reset=False)
         continuation = np.where(over, 0.0, self.targets_.problem.discount)
-        return r + continuation * self.predict(following) - self.predict(x)
+        answers = self.targets_.answers
+        ahead, values = (answers(self._scores_at(rows))[:, 0] for rows in (following, x))
+        return r + continuation * ahead - values
 
     def score(self, states: Any, returns: Any, sample_weight: Any = None) -> float:
         """Coefficient of determination R² of the values, against returns.

@@ -2,14 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from math import isqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.numerics.state import Dictionary, Newcomers
+from mercer.records import Field, Numbers, Sizes
 
 Indices = NDArray[np.int64]
+
+
+class Half(Field):
+    """A square matrix of which one triangle says all: the numbers there, or all of them.
+
+    Copies that live as long as a call are whole, which is faster.
+
+    Parameters
+    ----------
+    size : str
+        Dimension of its rows and columns.
+    dtype : dtype or tuple of dtype, default=numpy.float64
+        Exactly that, or one of several.
+    triangle : callable, default=numpy.tril_indices
+        Places of the triangle in a matrix of so many rows.
+    symmetric : bool, default=False
+        Whether the other triangle is the same; else it is read as zeros.
+    """
+
+    def __init__(
+        self,
+        size: str,
+        dtype: Any = np.float64,
+        triangle: Callable[[int], Any] = np.tril_indices,
+        *,
+        symmetric: bool = False,
+    ) -> None:
+        self.size, self.dtype, self.triangle, self.symmetric = size, dtype, triangle, symmetric
+
+    def of(self, matrix: NDArray[Any], *, packed: bool) -> NDArray[Any]:
+        """Return what is stored of a matrix: its triangle, or all of it."""
+        return matrix[self.triangle(len(matrix))] if packed else matrix
+
+    def written(self, value: Any) -> Any:
+        return np.array(value, order="C")
+
+    def read(self, name: str, value: Any, sizes: Sizes) -> NDArray[Any]:
+        is_whole = np.ndim(value) == 2
+        n = sizes.setdefault(self.size, len(value) if is_whole else isqrt(2 * np.size(value)))
+        shape = (n, n) if is_whole else (n * (n + 1) // 2,)
+        numbers = Numbers(*shape, dtype=self.dtype).read(name, value, sizes)
+        if is_whole:
+            return numbers
+        matrix = np.zeros((n, n), numbers.dtype)
+        matrix[self.triangle(n)] = numbers
+        if self.symmetric:
+            matrix.T[self.triangle(n)] = numbers
+        return matrix
+
+    @property
+    def dimensions(self) -> Iterator[str]:
+        yield self.size
 
 
 def grown_capacity(capacity: int, needed: int, most: int) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from mercer.expansions import Expansion
-from mercer.functions._storage import follow_slots, grown_capacity
+from mercer.functions._storage import Half, follow_slots, grown_capacity
 from mercer.functions.bilinear_function import BilinearFunction
 from mercer.kernels import Kernel
 from mercer.numerics.bilinear import (
@@ -30,6 +30,8 @@ from mercer.numerics.komp import BOOKED_SHARE, absorb
 from mercer.numerics.row_loop import squared_tolerance
 from mercer.numerics.state import GREEDY
 from mercer.numerics.step import INVERSE, MERGE, PLAIN, REMOVE, RING
+from mercer.records import FLOATS, Numbers, Record
+from mercer.validation import integer, positive
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating]
@@ -48,8 +50,24 @@ _ABSORB = 1e-8
 _ABSORB_LESS = 1e-10
 # Points nearer than this (squared, relative to k(x, x)) are one and the same up to rounding.
 _TWINS = 1e-13
-_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
-_NUMBERS = ("n_steps", "n_joined", "age_of_norms")
+_NUMBERS = Record(
+    n_steps=integer(low=0),
+    n_joined=integer(low=0),
+    age_of_norms=integer(low=0),
+    scale=positive(),
+)
+_GRAM, _INVERSE = Half("n_gram", symmetric=True), Half("n_inverse", symmetric=True)
+_ARRAYS = Record(
+    points=Numbers("n", "n_features", dtype=FLOATS),
+    ages=Numbers("n", dtype=np.int64),
+    slots=Numbers("n_places", dtype=np.int64, low=-1),
+    self_kernel=Numbers("n"),
+    coefficients=Numbers("n", "n"),
+    gram=_GRAM,
+    inverse=_INVERSE,
+    row_norms=Numbers("n_norms"),
+    column_norms=Numbers("n_norms"),
+)
 
 
 class _Joining(NamedTuple):
@@ -546,19 +564,11 @@ class BilinearExpansion(BilinearFunction):
             Keep only one triangle of symmetric matrices, for files. Slower than a copy.
         """
         n = self.size
-        arrays: dict[str, NDArray[Any]] = {
-            "points": self.dictionary,
-            "ages": self.ages[:n].copy(),
-            "slots": self.slots.copy(),
-        }
-        for name, array in self.arrays._asdict().items():
-            window = array[(slice(n),) * array.ndim]
-            if packed and name in ("gram", "inverse"):
-                arrays[name] = window[np.tril_indices(len(window))]
-            else:
-                arrays[name] = window.copy()
-        numbers: dict[str, Any] = {name: getattr(self, name) for name in _NUMBERS}
-        return {"numbers": {**numbers, "scale": self.scale}, "arrays": arrays}
+        used = {name: a[(slice(n),) * a.ndim] for name, a in self.arrays._asdict().items()}
+        values = {**vars(self), **used, "points": self.dictionary, "ages": self.ages[:n]}
+        values["gram"] = _GRAM.of(used["gram"], packed=packed)
+        values["inverse"] = _INVERSE.of(used["inverse"], packed=packed)
+        return {"numbers": _NUMBERS.written_of(values), "arrays": _ARRAYS.written_of(values)}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go back to a :meth:`snapshot`, bit for bit.
@@ -568,47 +578,23 @@ class BilinearExpansion(BilinearFunction):
         ValueError
             If the arrays do not fit together.
         """
-        arrays, numbers = state["arrays"], state["numbers"]
-        points, ages, slots = (arrays[name] for name in ("points", "ages", "slots"))
-        n = points.shape[0]
-        used = slots[slots >= 0]
+        numbers = _NUMBERS.read(state["numbers"], {})
+        arrays = _ARRAYS.read(state["arrays"], {"n_features": self.n_features})
+        points, ages, slots = (arrays.pop(name) for name in ("points", "ages", "slots"))
+        n, limit = len(points), self.expansion.limit()
         fits = (
-            points.shape == (n, self.n_features)
-            and points.dtype in _TYPES
-            and n <= self.expansion.limit()
-            and ages.shape == (n,)
-            and slots.ndim == 1
-            and ages.dtype == slots.dtype == np.int64
-            # Compiled code trusts these.
-            and -1 <= slots.min(initial=-1) <= slots.max(initial=-1) < n
-            and np.unique(used).size < self.expansion.limit()
-            and all(type(numbers[name]) is int and numbers[name] >= 0 for name in _NUMBERS)
-            and 0.0 < numbers["scale"] < np.inf
-        )
-        for name, array in self.arrays._asdict().items():
+            n <= limit
+            and slots.max(initial=-1) < n  # compiled code trusts these
+            and np.unique(slots[slots >= 0]).size < limit
             # Those that the expansion does not need have no rows.
-            m = n if self.keeps(name) else 0
-            shapes: list[tuple[int, ...]] = [(m,) * array.ndim]
-            if name in ("gram", "inverse"):
-                shapes.append((m * (m + 1) // 2,))
-            fits = fits and arrays[name].shape in shapes and arrays[name].dtype == np.float64
+            and all(len(array) == n * self.keeps(name) for name, array in arrays.items())
+        )
         if not fits:
             raise ValueError("The arrays of the bilinear expansion do not fit together.")
-        self.dtype, self.size = points.dtype, 0
-        self.allocate(n)
-        self.size = n
-        self.points[:], self.ages[:], self.slots = points, ages, slots.copy()
-        for name, array in self.arrays._asdict().items():
-            given = arrays[name]
-            if given.ndim == array.ndim:
-                array[...] = given
-            else:
-                lower = np.tril_indices(len(array))
-                array[lower] = given
-                array.T[lower] = given
-        for name in _NUMBERS:
-            setattr(self, name, numbers[name])
-        self.scale = float(numbers["scale"])
+        self.dtype = points.dtype
+        self.points, self.ages, self.slots = points.astype(np.float64), ages, slots
+        self.arrays, self.size = BilinearState(**arrays), n
+        vars(self).update(numbers)
         self.forget()
 
 

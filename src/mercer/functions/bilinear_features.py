@@ -12,6 +12,8 @@ from mercer.functions._function import dense_rows
 from mercer.functions.bilinear_function import BilinearFunction
 from mercer.functions.feature_blocks import blocks_of
 from mercer.kernels import Kernel
+from mercer.records import FLOATS, Numbers, Record
+from mercer.validation import integer, positive
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating]
@@ -21,6 +23,10 @@ Indices = NDArray[np.int64]
 _N_BLOCKS = 2
 # Rows evaluated at once.
 _CHUNK = 4096
+
+
+_NUMBERS = Record(scale=positive(), n_steps=integer(low=0))
+_ARRAYS = Record(_coefficients=Numbers("n", "n", dtype=FLOATS))
 
 
 class BilinearFeatures(BilinearFunction):
@@ -206,10 +212,7 @@ class BilinearFeatures(BilinearFunction):
         packed : bool, default=True
             Makes no difference: C need not be symmetric.
         """
-        return {
-            "numbers": {"scale": self.scale, "n_steps": self.n_steps},
-            "arrays": {"coefficients": self._coefficients.copy()},
-        }
+        return {"numbers": _NUMBERS.written(self), "arrays": _ARRAYS.written(self)}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go back to a :meth:`snapshot`, bit for bit.
@@ -219,16 +222,9 @@ class BilinearFeatures(BilinearFunction):
         ValueError
             If the arrays do not fit.
         """
-        coefficients, numbers = state["arrays"]["coefficients"], state["numbers"]
-        fits = (
-            coefficients.shape == self._coefficients.shape
-            and coefficients.dtype == self.dtype
-            and type(numbers["n_steps"]) is int
-            and numbers["n_steps"] >= 0
-            and 0.0 < numbers["scale"] < np.inf
-        )
-        if not fits:
+        numbers = _NUMBERS.read(state["numbers"], {})
+        arrays = _ARRAYS.read(state["arrays"], {"n": self.size})
+        if arrays["_coefficients"].dtype != self.dtype:
             raise ValueError("The coefficients of the random features do not fit the function.")
-        self._coefficients = coefficients.copy()
-        self.scale, self.n_steps = float(numbers["scale"]), numbers["n_steps"]
+        vars(self).update(numbers | arrays)
         self.forget()

@@ -8,20 +8,32 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.component import from_config, to_config
 from mercer.expansions import KOMP, Dictionary
 from mercer.functions._function import Function, dense_rows, precise_rows
 from mercer.functions.kernel_expansion import KernelExpansion
 from mercer.kernels import Kernel
+from mercer.records import FLOATS, Config, Numbers, Part, Record
 from mercer.selection import RaceResult, RaceSettings, race, race_point
 from mercer.sums import KernelBasis, Rows, choose_centers
-from mercer.validation import check_integer
+from mercer.validation import integer, truth
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
 
-_NUMBERS = 2**22  # kernel values that are in memory at a time
+_CHUNK = 2**22  # kernel values that are in memory at a time
 _KOMP_BATCH = 64  # rows that matching pursuit looks at together
+
+
+_NUMBERS = Record(n_outputs=integer(low=1), races=truth())
+_ARRAYS = Record(
+    points=Numbers("n_points", "n_features", dtype=FLOATS),
+    coefficients=Numbers("n_points", "n_outputs"),
+)
+_RACE = Record(
+    contest=Part(RaceResult),
+    kernel=Config(Kernel, lambda kernel: kernel.is_resolved),
+    _raced_at=integer(low=1),
+)
 
 
 class DictionaryFunction(Function):
@@ -155,7 +167,7 @@ class DictionaryFunction(Function):
         values = np.zeros((n, self.n_outputs))
         if self.basis is None:
             return values
-        step = max(1, _NUMBERS // max(self.size, self.n_features))
+        step = max(1, _CHUNK // max(self.size, self.n_features))
         for start in range(0, n, step):
             rows = precise_rows(X[start : start + step], self.dtype, self.expansion.precision)
             values[start : start + step] = self.basis.precise.features(rows) @ self.coefficients
@@ -175,47 +187,25 @@ class DictionaryFunction(Function):
         return copy.copy(self)
 
     def snapshot(self) -> dict[str, Any]:
-        arrays = {"points": self.dictionary, "coefficients": self.coefficients.copy()}
-        numbers = {"n_outputs": self.n_outputs, "races": self.races}
-        state: dict[str, Any] = {"numbers": numbers, "arrays": arrays}
-        if self.race_result is not None:
-            state["race"] = {
-                "contest": self.race_result.to_state(),
-                "kernel": to_config(self.kernel),
-                "raced_at": self._raced_at,
-            }
-        return state
+        values = {**vars(self), "points": self.dictionary, "contest": self.race_result}
+        state = {"numbers": _NUMBERS.written_of(values), "arrays": _ARRAYS.written_of(values)}
+        raced = {} if self.race_result is None else {"race": _RACE.written_of(values)}
+        return state | raced
 
     def restore(self, state: dict[str, Any]) -> None:
-        points, coefficients = state["arrays"]["points"], state["arrays"]["coefficients"]
-        n_outputs = state["numbers"]["n_outputs"]
-        fits = (
-            type(n_outputs) is int
-            and n_outputs >= 1
-            and points.ndim == 2
-            and points.shape[1] == self.n_features
-            and points.dtype == self.dtype
-            and len(points) <= self.largest_size
-            and coefficients.shape == (len(points), n_outputs)
-            and coefficients.dtype == np.float64
-            and np.isfinite(points).all()
-            and np.isfinite(coefficients).all()
-        )
-        if not fits:
-            raise ValueError("The arrays of the dictionary do not fit together.")
-        self.n_outputs = n_outputs
-        self.basis = None
-        self.races = bool(state["numbers"]["races"])
-        raced = state.get("race")
-        if raced is not None:
-            kernel = from_config(raced["kernel"])
-            if not isinstance(kernel, Kernel) or not kernel.is_resolved:
-                raise ValueError("the kernel of the race is none")
-            self.kernel, self.race_result = kernel, RaceResult.from_state(raced["contest"])
-            self._raced_at = check_integer("raced_at", raced["raced_at"], low=1)
+        sizes = {"n_features": self.n_features}
+        values = _NUMBERS.read(state["numbers"], sizes) | _ARRAYS.read(state["arrays"], sizes)
+        points = values.pop("points")
+        if points.dtype != self.dtype or len(points) > self.largest_size:
+            raise ValueError("The points are none of this dictionary.")
+        if "race" in state:
+            values |= _RACE.read(state["race"], {})
+            self.race_result = values.pop("contest")
+        coefficients, self.basis = values.pop("coefficients"), None
+        vars(self).update(values)
         if len(points):
             self._begin(points)
-        self.set_coefficients(coefficients.copy())
+        self.set_coefficients(coefficients)
 
 
 def _komp_points(X: Floats, size: int, kernel: Kernel) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -12,12 +12,13 @@ from mercer.expansions import RandomFeatures
 from mercer.features import FeatureMap, FeatureOptions
 from mercer.features.feature_map import Numbers, Part, Prepared, add_blocks, features_of
 from mercer.kernels import Kernel
+from mercer.records import Passing
 
 # Blocks evaluated together on every tile of rows.
 _GROUP = 32
 
 
-class FeatureBlocks:
+class FeatureBlocks(Passing):
     r"""Random features of one kernel in numbered blocks, each of them :math:`E\,ZZ^T = k(X, X)`.
 
     A block is a pure function of (seed, number): its numbers are drawn again where they are needed,
@@ -45,6 +46,8 @@ class FeatureBlocks:
     ValueError
         If the kernel has no random features, or not of this design.
     """
+
+    _passing: ClassVar[dict[str, Any]] = {"_cache": {}, "cached_bytes": 0, "_last": (-1, ())}
 
     def __init__(
         self,
@@ -168,9 +171,6 @@ class FeatureBlocks:
             else:
                 self._last = (number, numbers)
         return numbers
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_cache": {}, "cached_bytes": 0, "_last": (-1, ())}
 
 
 class _PreciseBlocks(FeatureBlocks):

@@ -14,6 +14,8 @@ from mercer.functions._function import Function, dense_rows, precise_rows
 from mercer.functions.feature_blocks import FeatureBlocks, blocks_of
 from mercer.kernels import Kernel
 from mercer.numerics.factor import covariance_of, solve_ridge
+from mercer.records import FLOATS, IfAny, Numbers, Record, Several, State
+from mercer.validation import integer, positive, real
 
 Array = NDArray[np.float64]
 
@@ -23,6 +25,24 @@ _CHUNK = 8192
 _SMALL = 1e-6
 # Blocks that are visited in turns, where the expansion does not say how many.
 _MAX_BLOCKS = 16
+
+
+_NUMBERS = Record(
+    scale=positive(),
+    n_steps=integer(low=0),
+    total=real(),
+    weight=real(low=0.0),
+    best=integer(low=0),
+    n_outputs=integer(low=1),
+    ridges=Several(real()),
+    last=IfAny(State()),
+)
+_ARRAYS = Record(
+    blocks=Numbers("n_blocks", "block_size", "n_columns", dtype=FLOATS),
+    before=Numbers("n_blocks"),
+    last=IfAny(Numbers("block_size", "n_columns", dtype=FLOATS)),
+)
+_LAST = Record(factor=positive(), block=integer(low=0))
 
 
 class Update(NamedTuple):
@@ -465,68 +485,36 @@ class FeatureExpansion(Function):
 
     def snapshot(self) -> dict[str, Any]:
         shape = len(self.blocks), self.block_size, self.n_candidates * self.n_outputs
-        numbers: dict[str, Any] = {
-            "scale": self.scale,
-            "n_steps": self.n_steps,
-            "total": self.total,
-            "weight": self.weight,
-            "best": self.best,
-            "n_outputs": self.n_outputs,
-            "ridges": list(self.ridges),
-        }
-        arrays = {
-            "blocks": np.stack(self.blocks) if self.blocks else np.zeros(shape, self.dtype),
-            "before": np.array(self.before, dtype=np.float64),
-        }
+        stacked = np.stack(self.blocks) if self.blocks else np.zeros(shape, self.dtype)
+        last, coefficients = None, None
         if self.last is not None:
-            numbers["last"] = {"factor": self.last.factor, "block": self.last.block}
-            arrays["last"] = self.last.coefficients.copy()
-        return {"numbers": numbers, "arrays": arrays}
+            last, coefficients = _LAST.written(self.last), self.last.coefficients
+        return {
+            "numbers": _NUMBERS.written_of({**vars(self), "last": last}),
+            "arrays": _ARRAYS.written_of({**vars(self), "blocks": stacked, "last": coefficients}),
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
-        arrays, numbers = state["arrays"], state["numbers"]
-        blocks, before, ridges = arrays["blocks"], arrays["before"], tuple(numbers["ridges"])
-        n_candidates = max(1, len(ridges))
-        fits = (
-            type(numbers["n_outputs"]) is int
-            and type(numbers["n_steps"]) is int
-            and type(numbers["best"]) is int
-            and numbers["n_outputs"] >= 1
-            and set(ridges) <= set(self.expansion.ridges())
-            and blocks.ndim == 3
-            and blocks.dtype == self.dtype
-            and blocks.shape[1:] == (self.block_size, n_candidates * numbers["n_outputs"])
-            and before.shape == blocks.shape[:1]
-            and before.dtype == np.float64
-            and 0 <= numbers["best"] < n_candidates
-            and len(blocks) <= numbers["n_steps"]
-            and 0.0 < numbers["scale"] < np.inf
-            and 0.0 <= numbers["weight"] < np.inf
-            and np.isfinite(numbers["total"])
-        )
-        if not fits:
+        values = _NUMBERS.read(state["numbers"], {})
+        step, n_candidates = values.pop("last"), max(1, len(values["ridges"]))
+        sizes = {"block_size": self.block_size, "n_columns": n_candidates * values["n_outputs"]}
+        values |= _ARRAYS.read(state["arrays"], sizes)
+        blocks, before, coefficients = (values.pop(name) for name in ("blocks", "before", "last"))
+        if (
+            not set(values["ridges"]) <= set(self.expansion.ridges())
+            or blocks.dtype != self.dtype
+            or values["best"] >= n_candidates
+            or len(blocks) > values["n_steps"]
+        ):
             raise ValueError("The arrays of the random-feature expansion do not fit together.")
-        last = _last_from_state(arrays, numbers)
-        self.n_outputs, self.ridges, self.best = numbers["n_outputs"], ridges, numbers["best"]
-        self.blocks, self.before, self.last = list(blocks), before.tolist(), last
-        self.scale, self.n_steps = numbers["scale"], numbers["n_steps"]
-        self.total, self.weight = numbers["total"], numbers["weight"]
+        last = None
+        if step is not None:
+            last = Update(**_LAST.read(step, {}), coefficients=coefficients)
+            if (
+                coefficients is None
+                or coefficients.dtype != self.dtype
+                or last.block >= len(blocks)
+            ):
+                raise ValueError("The last step does not fit the random-feature expansion.")
+        vars(self).update(values, blocks=list(blocks), before=before.tolist(), last=last)
         self.keeps_previous = self.keeps_previous or last is not None
-
-
-def _last_from_state(arrays: dict[str, NDArray[Any]], numbers: dict[str, Any]) -> Update | None:
-    """Read what the last step did; ValueError if it does not fit the blocks."""
-    if "last" not in numbers:
-        return None
-    blocks, coefficients = arrays["blocks"], arrays["last"]
-    factor, block = numbers["last"]["factor"], numbers["last"]["block"]
-    fits = (
-        type(block) is int
-        and 0 <= block < len(blocks)
-        and 0.0 < factor < np.inf
-        and coefficients.shape == blocks.shape[1:]
-        and coefficients.dtype == blocks.dtype
-    )
-    if not fits:
-        raise ValueError("The last step does not fit the random-feature expansion.")
-    return Update(float(factor), block, coefficients)

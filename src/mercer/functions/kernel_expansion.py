@@ -13,6 +13,7 @@ from mercer.exceptions import ConditioningWarning
 from mercer.expansions import Expansion
 from mercer.functions._function import Function
 from mercer.functions._storage import (
+    Half,
     follow_slots,
     grown_capacity,
     new_arrays,
@@ -25,6 +26,8 @@ from mercer.numerics.komp import BREAKDOWN, DONE, UNFINISHED
 from mercer.numerics.row_loop import Progress, average, shrink, squared_tolerance
 from mercer.numerics.state import Dictionary, Limits, Newcomers
 from mercer.numerics.step import INVERSE, TRIANGULAR, Compressor, compress, worst_conditioning
+from mercer.records import FLOATS, IfAny, Numbers, Record
+from mercer.validation import integer, positive, truth
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating]
@@ -38,7 +41,6 @@ _ABSORB = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-4}
 _FLOAT32_CONDITIONING = 3e2
 # Above this model order the square-root path is slow enough to tell the user.
 _NOTICEABLE = 300
-_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 class _Anchored(NamedTuple):
@@ -161,49 +163,50 @@ class Previous(NamedTuple):
             values += others @ self.coefficients.astype(others.dtype, copy=False)
         return values
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Copy the arrays, for the snapshot of a kernel expansion."""
-        arrays = {"past_points": self.points.copy(), "past_coefficients": self.coefficients.copy()}
-        if self.on_slots is not None:
-            arrays["past_on_slots"] = self.on_slots.copy()
-        return arrays
-
     @classmethod
-    def from_arrays(
-        cls, arrays: dict[str, NDArray[Any]], n: int, n_features: int, n_outputs: int
-    ) -> Self | None:
-        """Inverse of :meth:`to_arrays`; None if the function was not kept.
+    def of(cls, values: dict[str, Any], n: int) -> Self | None:
+        """Return what is stored of it, as the values of a record; None if it was not kept.
 
         Parameters
         ----------
-        arrays : dict of str to ndarray
-            Of the snapshot.
+        values : dict of str to ndarray
+            Of the arrays of a kernel expansion.
         n : int
             Number of points of the dictionary.
-        n_features, n_outputs : int
-            Dimensions of inputs and outputs.
 
         Raises
         ------
         ValueError
             If the arrays do not fit such a dictionary.
         """
-        if "past_points" not in arrays:
+        on_slots, points, coefficients = (values[f"past_{name}"] for name in cls._fields)
+        if points is None:
             return None
-        points, coefficients = arrays["past_points"], arrays["past_coefficients"]
-        on_slots = arrays.get("past_on_slots")
-        fits = (
-            points.shape == (len(points), n_features)
-            and points.dtype in _TYPES
-            and coefficients.shape == (len(points), n_outputs)
-            and coefficients.dtype == np.float64
-            # Without it the snapshot was taken in the middle of a step, and all points are here.
-            and (len(points) == n if on_slots is None else on_slots.dtype == np.float64)
-            and (on_slots is None or on_slots.shape in ((0, n_outputs), (n, n_outputs)))
-        )
-        if not fits:
+        # Without coefficients on slots it was stored in the middle of a step: all points are here.
+        n_points = len(points) if on_slots is None else len(on_slots)
+        if coefficients is None or n_points not in (n, *([] if on_slots is None else [0])):
             raise ValueError("The function before the last step does not fit the kernel expansion.")
         return cls(on_slots, points, coefficients)
+
+
+_NUMBERS = Record(
+    oldest=integer(low=0),
+    scale=positive(),
+    n_steps=integer(low=0),
+    kind=integer(low=0),
+    n_outputs=integer(low=1),
+    was_float32=truth(),
+)
+_ARRAYS = Record(
+    points=Numbers("n", "n_features", dtype=FLOATS),
+    self_kernel=Numbers("n"),
+    weights=Numbers("n", "n_columns"),
+    inverse=IfAny(Half("n", FLOATS)),
+    slots=IfAny(Numbers("n_places", dtype=np.int64, low=-1)),
+    past_points=IfAny(Numbers("n_past", "n_features", dtype=FLOATS)),
+    past_coefficients=IfAny(Numbers("n_past", "n_outputs")),
+    past_on_slots=IfAny(Numbers("n_on_slots", "n_outputs")),
+)
 
 
 class KernelExpansion(Function):
@@ -656,80 +659,51 @@ class KernelExpansion(Function):
         packed : bool, default=True
             Keep only the triangle of the inverse: half the size, for files. Slower than a copy.
         """
-        n = self.size
-        arrays: dict[str, NDArray[Any]] = {
-            "points": self.arrays.points[:n].copy(),
-            "self_kernel": self.arrays.self_kernel[:n].copy(),
-            "weights": self.arrays.weights[:n].copy(),
+        n, past = self.size, {} if self.past is None else self.past._asdict()
+        values = {
+            **vars(self),
+            **{name: array[:n] for name, array in self.arrays._asdict().items()},
+            **{f"past_{name}": past.get(name) for name in Previous._fields},
+            "inverse": None,
+            "slots": self.slots if self.slots.size else None,
+            "kind": self.compressor.kind,
         }
         if self.expansion.needs_inverse:
-            window = self.arrays.inverse[:n, :n]
-            arrays["inverse"] = window[np.tril_indices(n)] if packed else window.copy()
-        if self.slots.size:
-            arrays["slots"] = self.slots.copy()
-        if self.past is not None:
-            arrays.update(self.past.to_arrays())
-        numbers = {
-            "oldest": self.oldest,
-            "scale": self.scale,
-            "n_steps": self.n_steps,
-            "kind": self.compressor.kind,
-            "n_outputs": self.n_outputs,
-            "was_float32": bool(self.was_float32),
-        }
-        return {"numbers": numbers, "arrays": arrays}
+            inverse = self.arrays.inverse[:n, :n]
+            values["inverse"] = inverse[np.tril_indices(n)] if packed else inverse
+        return {"numbers": _NUMBERS.written_of(values), "arrays": _ARRAYS.written_of(values)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        arrays, numbers = state["arrays"], state["numbers"]
-        points, weights = arrays["points"], arrays["weights"]
-        n = points.shape[0]
-        slots = arrays.get("slots", np.empty(0, np.int64))
-        n_columns = numbers["n_outputs"] * (1 if self.averaging is None else 2)
-        packed = arrays.get("inverse")
+        sizes = {"n_features": self.n_features}
+        numbers = _NUMBERS.read(state["numbers"], sizes)
+        sizes["n_columns"] = numbers["n_outputs"] * (1 if self.averaging is None else 2)
+        arrays = _ARRAYS.read(state["arrays"], sizes)
+        points, inverse, slots = (arrays[name] for name in ("points", "inverse", "slots"))
+        n, kind = len(points), numbers.pop("kind")
         compressor = self.expansion.compressor(self.kernel)
+        slots = np.empty(0, np.int64) if slots is None else slots
         fits = (
-            points.shape == (n, self.n_features)
-            and points.dtype in _TYPES
-            and arrays["self_kernel"].shape == (n,)
-            and weights.shape == (n, n_columns)
-            and arrays["self_kernel"].dtype == weights.dtype == np.float64
-            and (packed is not None) == self.expansion.needs_inverse
-            and (packed is None or packed.shape in ((n * (n + 1) // 2,), (n, n)))
-            and (packed is None or packed.dtype == points.dtype)
+            (inverse is not None) == self.expansion.needs_inverse
+            and (inverse is None or inverse.dtype == points.dtype)
             and n <= self.expansion.limit()
-            and slots.ndim == 1
-            and slots.dtype == np.int64
-            # Compiled code trusts these.
-            and ((slots >= -1) & (slots < n)).all()
-            and all(type(numbers[k]) is int for k in ("oldest", "n_steps", "n_outputs", "kind"))
-            and 0 <= numbers["oldest"] < max(n, 1)
-            and 0.0 < numbers["scale"] < np.inf
-            and numbers["n_steps"] >= 0
-            and numbers["n_outputs"] >= 1
-            and (
-                numbers["kind"] == compressor.kind
-                or (compressor.kind == INVERSE and numbers["kind"] == TRIANGULAR)
-            )
+            and slots.max(initial=-1) < n  # compiled code trusts these
+            and numbers["oldest"] < max(n, 1)
+            and kind in (compressor.kind, *([TRIANGULAR] * (compressor.kind == INVERSE)))
         )
         if not fits:
             raise ValueError("The arrays of the kernel expansion do not fit together.")
-        past = Previous.from_arrays(arrays, n, self.n_features, numbers["n_outputs"])
-        self.n_outputs = numbers["n_outputs"]
-        self.size = 0
+        past, keeps = Previous.of(arrays, n), self.keeps_previous
+        vars(self).update(numbers, slots=slots, size=0)
         self.allocate(n, points.dtype)
         self.size = n
-        self.arrays.points[:] = points
-        self.arrays.self_kernel[:] = arrays["self_kernel"]
-        self.arrays.weights[:] = weights
-        if packed is not None:
-            self.arrays.inverse[np.tril_indices(n) if packed.ndim == 1 else ...] = packed
-        self.slots = slots.copy()
-        self.oldest, self.scale = numbers["oldest"], numbers["scale"]
-        self.n_steps, self.was_float32 = numbers["n_steps"], numbers["was_float32"]
-        self.compressor = compressor._replace(kind=numbers["kind"])
+        for name in ("points", "self_kernel", "weights"):
+            getattr(self.arrays, name)[:] = arrays[name]
+        if inverse is not None:
+            self.arrays.inverse[:] = inverse
+        self.compressor = compressor._replace(kind=kind)
         self.set_conditioning_limit()
         self.forget()
-        keeps, self.past = self.keeps_previous, past
+        self.past = past
         if past is not None and past.on_slots is None:
             self.past = Previous.begin(self.arrays, past.coefficients)
         elif keeps:

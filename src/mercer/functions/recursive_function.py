@@ -10,10 +10,12 @@ from scipy.linalg import solve_triangular
 
 from mercer.expansions import RecursiveLeastSquares
 from mercer.functions._function import Function, dense_rows
-from mercer.functions._storage import grown_capacity
+from mercer.functions._storage import Half, grown_capacity
 from mercer.kernels import Kernel
 from mercer.numerics.lapack import cholesky
 from mercer.numerics.recursive_squares import Recursion
+from mercer.records import IfAny, Numbers, Record
+from mercer.validation import integer
 
 Array = NDArray[np.float64]
 
@@ -22,7 +24,19 @@ _CHUNK = 1 << 22
 # The factor is made afresh after so many changes for each point: roundings would add up for ever.
 _CHANGES = 2
 _FEWEST_CHANGES = 64
-_MATRICES = ("factor", "spread")
+_NUMBERS = Record(n_outputs=integer(low=1), n_changes=integer(low=0))
+_FACTOR = Half("n", triangle=np.triu_indices)
+_SPREAD = Half("n", triangle=np.triu_indices, symmetric=True)
+_ARRAYS = Record(
+    points=Numbers("n", "n_features"),
+    diagonal=Numbers("n"),
+    precisions=Numbers("n"),
+    factor=_FACTOR,
+    spread=IfAny(_SPREAD),
+    values=Numbers("n", "n_outputs+1"),
+    weights=Numbers("n", "n_outputs"),
+    power=Numbers("n_outputs+1"),
+)
 
 
 class RecursiveFunction(Function):
@@ -239,53 +253,23 @@ class RecursiveFunction(Function):
         packed : bool, default=True
             Keep only the triangle of the matrices: half the size, for files.
         """
-        n, arrays = self.size, dict[str, NDArray[Any]]()
-        triangle = np.triu_indices(n)
-        for name, array in self.arrays._asdict().items():
-            if name in _MATRICES:
-                if array.size or name == "factor":
-                    window = array[:n, :n]
-                    arrays[name] = window[triangle] if packed else window.copy()
-            else:
-                arrays[name] = array[:n].copy()
-        arrays["power"] = self.power.copy()
-        numbers = {"n_outputs": self.n_outputs, "n_changes": self.n_changes}
-        return {"numbers": numbers, "arrays": arrays}
+        n = self.size
+        used = {name: array[:n] for name, array in self.arrays._asdict().items()}
+        values: dict[str, Any] = {**vars(self), **used, "spread": None}
+        values["factor"] = _FACTOR.of(self.arrays.factor[:n, :n], packed=packed)
+        if self.arrays.spread.size:
+            values["spread"] = _SPREAD.of(self.arrays.spread[:n, :n], packed=packed)
+        return {"numbers": _NUMBERS.written_of(values), "arrays": _ARRAYS.written_of(values)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        arrays, numbers = state["arrays"], state["numbers"]
-        n_outputs, n_changes, n = numbers["n_outputs"], numbers["n_changes"], len(arrays["points"])
-        shapes = {
-            "points": (n, self.n_features),
-            "diagonal": (n,),
-            "precisions": (n,),
-            "values": (n, n_outputs + 1),
-            "weights": (n, n_outputs),
-            "power": (n_outputs + 1,),
-        }
-        matrices = ["factor"]
-        matrices += [] if self.rules.drops_rows or not n else ["spread"]
-        fits = (
-            type(n_outputs) is int
-            and n_outputs >= 1
-            and type(n_changes) is int
-            and n <= self.expansion.limit()
-            and all(arrays[name].shape == shape for name, shape in shapes.items())
-            and all(name in arrays for name in matrices)
-            and all(arrays[m].shape in ((n, n), (n * (n + 1) // 2,)) for m in matrices)
-            and all(
-                array.dtype == np.float64 and np.isfinite(array).all() for array in arrays.values()
-            )
-        )
-        if not fits:
+        sizes = {"n_features": self.n_features}
+        numbers = _NUMBERS.read(state["numbers"], sizes)
+        arrays = _ARRAYS.read(state["arrays"], sizes)
+        spread, power, n = arrays.pop("spread"), arrays.pop("power"), len(arrays["points"])
+        needs_spread = bool(n) and not self.rules.drops_rows
+        if n > self.expansion.limit() or (spread is None and needs_spread):
             raise ValueError("The arrays of the recursive least squares do not fit together.")
-        self.n_outputs, self.n_changes, self.size = n_outputs, n_changes, n
-        self.arrays = self._allocated(n)
-        for name in ("points", "diagonal", "precisions", "values", "weights"):
-            getattr(self.arrays, name)[:] = arrays[name]
-        for name in matrices:
-            matrix, kept = getattr(self.arrays, name), arrays[name]
-            matrix[np.triu_indices(n) if kept.ndim == 1 else ...] = kept
-            if name == "spread" and kept.ndim == 1:
-                matrix += np.triu(matrix, 1).T
-        self.power = arrays["power"].copy()
+        vars(self).update(numbers, power=power, size=n)
+        if spread is None or self.rules.drops_rows:
+            spread = np.zeros((0, 0))
+        self.arrays = Recursion(**arrays, spread=spread)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from mercer.functions.feature_blocks import FeatureBlocks
 from mercer.gaussian_process._exact import InducingPoints
 from mercer.learning import AutomaticStep
 from mercer.numerics.factor import solve_ridge
+from mercer.records import Numbers, Passing, Record, Recorded
 from mercer.schedules import as_schedule
 from mercer.sums import target_scale
 from mercer.validation import check_choice, integer, parameters
@@ -37,7 +38,6 @@ _LARGEST = 1e3  # the exact operator's norm is below 1
 _LARGEST_OPERATOR = 16_384  # rows of its matrix of coefficients, which then takes 2 GiB
 
 # Attributes that learning sets, and their number of axes.
-_STORED = {"expansion": 3, "rows": 2, "row_weights": 1, "target_mean": 1, "target_scale": 1}
 
 
 class Solver(Protocol):
@@ -676,7 +676,7 @@ def schedule_of(
     return as_schedule(step_size)
 
 
-class DescentPosterior:
+class DescentPosterior(Passing, Recorded):
     """Posterior by descent on given rows, which are kept for the variances.
 
     Parameters
@@ -694,6 +694,15 @@ class DescentPosterior:
     seed : int
         Of the order of the rows.
     """
+
+    _passing: ClassVar[dict[str, Any]] = {"_theta": None}
+    _record = Record(
+        expansion=Numbers("n_blocks", "n_features", "n_targets"),
+        rows=Numbers("n_rows", "n_inputs"),
+        row_weights=Numbers("n_rows", above=0.0),
+        target_mean=Numbers("n_targets"),
+        target_scale=Numbers("n_targets", above=0.0),
+    )
 
     def __init__(
         self,
@@ -803,29 +812,3 @@ class DescentPosterior:
     def normalization(self) -> tuple[Array, Array]:
         """Mean and scale of the targets; 0 and 1 unless they are normalised."""
         return self.target_mean, self.target_scale
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_theta": None}
-
-    def snapshot(self) -> dict[str, Any]:
-        """Return what learning changes, as plain data."""
-        return {name: getattr(self, name) for name in _STORED}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Inverse of :meth:`snapshot`; ValueError if it does not fit."""
-        for name, n_axes in _STORED.items():
-            array = state[name]
-            if array.ndim != n_axes or array.dtype != np.float64 or not np.isfinite(array).all():
-                raise ValueError(f"`{name}` is of the wrong shape or not finite")
-            setattr(self, name, array)
-        n_targets = self.expansion.shape[2]
-        if (
-            self.expansion.shape[1] != self.blocks.block_size
-            or self.rows.shape != (self.row_weights.size, self.blocks.map.n_inputs)
-            or self.target_mean.shape != (n_targets,)
-            or self.target_scale.shape != (n_targets,)
-            or not (self.row_weights > 0.0).all()
-            or not (self.target_scale > 0.0).all()
-        ):
-            raise ValueError("the parts of the posterior do not fit together")
-        self._theta = None

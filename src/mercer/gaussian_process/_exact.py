@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from mercer.features import FeatureOptions
 from mercer.functions.feature_blocks import FeatureBlocks
 from mercer.kernels import Kernel
 from mercer.numerics.lapack import solve_triangle
+from mercer.records import Numbers, Part, Passing, Record, Recorded
 from mercer.sums import (
     CENTERS,
     KernelBasis,
@@ -29,7 +30,7 @@ from mercer.sums import (
     factor_ridge,
     weight_posterior,
 )
-from mercer.validation import choice, integer, or_auto, parameters
+from mercer.validation import choice, integer, or_auto, parameters, real
 
 Array = NDArray[np.float64]
 
@@ -55,7 +56,7 @@ class FeatureSource(Protocol):
         ...
 
 
-class FeaturePosterior:
+class FeaturePosterior(Passing, Recorded):
     r"""Gaussian process whose kernel is :math:`z(x)^T z(x')` for M features.
 
     The posterior is exact for that kernel. Of random features it is a Monte Carlo estimate of the
@@ -75,6 +76,9 @@ class FeaturePosterior:
     chunk : int
         Rows at a time.
     """
+
+    _passing: ClassVar[dict[str, Any]] = {"_solved": None}
+    _record = Record(statistics=Part(Statistics, "n_features", "n_targets"))
 
     def __init__(
         self, blocks: FeatureSource, n_targets: int, noise: float, normalize: bool, chunk: int
@@ -267,18 +271,6 @@ class FeaturePosterior:
         ]
         return np.concatenate(parts)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_solved": None}
-
-    def snapshot(self) -> dict[str, Any]:
-        """Return what learning changes, as plain data."""
-        return {"statistics": self.statistics.to_state()}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Inverse of :meth:`snapshot`; ValueError if it does not fit."""
-        self.statistics.restore(state["statistics"])
-        self._solved = None
-
 
 def _named(features: FeatureSource) -> str:
     return f"{features.block_size:,} of {features.kernel!r}"
@@ -452,7 +444,14 @@ class _Sums:
         self.prior_sum += other.prior_sum
 
 
-class DictionaryPosterior:
+_STORED = Record(
+    points=Numbers("n_points", "n_inputs"),
+    prior_sum=real(low=0.0),
+    statistics=Part(Statistics, "n_targets", n_features="n_points"),
+)
+
+
+class DictionaryPosterior(Passing):
     r"""Sparse Gaussian process whose dictionary is chosen once the first rows are there.
 
     Rows are seen through the values of the function at the dictionary: the likelihood knows
@@ -491,6 +490,8 @@ class DictionaryPosterior:
     sparse Gaussian processes, AISTATS 2009, Section 3. J. T. Wilson et al., Efficiently sampling
     functions from Gaussian process posteriors, ICML 2020, for :meth:`sample`.
     """
+
+    _passing: ClassVar[dict[str, Any]] = {"_provisional": None}
 
     def __init__(
         self,
@@ -780,20 +781,22 @@ class DictionaryPosterior:
             if sums is not None:
                 sums.posterior.set_noise(noise)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_provisional": None}
-
-    def snapshot(self) -> dict[str, Any]:
+    def to_state(self) -> dict[str, Any]:
         """Return what learning changes, as plain data: the first rows, or points and sums."""
         sums = self._fixed
         if sums is None:
             assert self._first is not None  # a fitted model has rows
             return self._first.to_state()
-        points, prior_sum = sums.features.points, sums.prior_sum
-        return {"points": points, "prior_sum": prior_sum, **sums.posterior.snapshot()}
+        return _STORED.written_of(
+            {
+                "points": sums.features.points,
+                "prior_sum": sums.prior_sum,
+                "statistics": sums.posterior.statistics,
+            }
+        )
 
     def restore(self, state: dict[str, Any], n_inputs: int) -> None:
-        """Inverse of :meth:`snapshot`; ValueError if it does not fit."""
+        """Inverse of :meth:`to_state`; ValueError if it does not fit."""
         self._first = self._fixed = self._provisional = None
         if "points" not in state:
             first = Rows.from_state(state, n_features=n_inputs, n_targets=self.n_targets)
@@ -805,17 +808,9 @@ class DictionaryPosterior:
                 raise ValueError("the weights of the first rows are out of their range")
             self._first = first
             return
-        points = state["points"]
-        if not 0 < len(points) <= self.method.size:
+        values = _STORED.read(state, {"n_inputs": n_inputs, "n_targets": self.n_targets})
+        if not 0 < len(values["points"]) <= self.method.size:
             raise ValueError("the dictionary is larger than it may be, or empty")
-        shape = (len(points), n_inputs)
-        if points.shape != shape or points.dtype != np.float64 or not np.isfinite(points).all():
-            raise ValueError("`points` is of the wrong shape or not finite")
-        if state["statistics"]["products"].shape != (len(points), self.n_targets):
-            raise ValueError("the sums are of the wrong shape for the points and targets")
-        fixed = self._on(points)
-        fixed.posterior.restore(state)
-        fixed.prior_sum = float(state["prior_sum"])
-        if not 0.0 <= fixed.prior_sum < np.inf:
-            raise ValueError("the sum of the prior variances is out of its range")
-        self._fixed = fixed
+        self._fixed = self._on(values["points"])
+        self._fixed.posterior.statistics = values["statistics"]
+        self._fixed.prior_sum = values["prior_sum"]

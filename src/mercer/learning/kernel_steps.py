@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,7 @@ from mercer.numerics.row_loop import (
 )
 from mercer.numerics.step import Compressor, with_code
 from mercer.objectives import Batch, Objective, Pairwise, Pointwise
+from mercer.records import Passing
 from mercer.schedules import Constant
 from mercer.threads import one_blas_thread
 
@@ -86,8 +87,11 @@ class _SingleRow(NamedTuple):
     is_constant: bool
 
 
-class KernelLearner(StepLearner):
+class KernelLearner(Passing, StepLearner):
     """The loop on a kernel expansion; see :class:`Learner` for its parameters."""
+
+    # Addresses mean nothing in another process.
+    _passing: ClassVar[dict[str, Any]] = {"_functions": {}, "_single": None}
 
     function: KernelExpansion
 
@@ -588,10 +592,6 @@ class KernelLearner(StepLearner):
 
     def restore(self, state: dict[str, Any]) -> None:
         self._restore_with_function(state)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Addresses mean nothing in another process.
-        return {**self.__dict__, "_functions": {}, "_single": None}
 
 
 def _buffer(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from mercer.learning.regression_targets import is_quadratic, regression_targets
 from mercer.learning.step_sizes import AutomaticStep
 from mercer.numerics.recursive_squares import Stream, kernel_row, learn_row, learn_rows
 from mercer.objectives import Batch, Objective
+from mercer.records import Passing
 from mercer.sums import shift_of_codes
 from mercer.threads import one_blas_thread
 
@@ -35,8 +36,11 @@ def _lacks_squares(objective: Objective, function: Any) -> str | None:
     )
 
 
-class RecursiveLearner(StepLearner):
+class RecursiveLearner(Passing, StepLearner):
     """The loop of recursive least squares; see :class:`Learner` for its parameters."""
+
+    # Addresses mean nothing in another process.
+    _passing: ClassVar[dict[str, Any]] = {"_compiled": None}
 
     function: RecursiveFunction
     gets_level = False
@@ -203,7 +207,3 @@ class RecursiveLearner(StepLearner):
 
     def restore(self, state: dict[str, Any]) -> None:
         self._restore_with_function(state)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Addresses mean nothing in another process.
-        return {**self.__dict__, "_compiled": None}

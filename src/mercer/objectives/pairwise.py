@@ -12,7 +12,8 @@ from mercer.exceptions import Advice, ParameterError, Setting
 from mercer.kernels.pairs import PairKernel
 from mercer.losses import MarginLoss
 from mercer.objectives.objective import Anchors, Array, Batch, Objective
-from mercer.validation import check_choice
+from mercer.records import FLOATS, Numbers, Record, Several
+from mercer.validation import check_choice, integer, real
 
 Indices = NDArray[np.int64]
 
@@ -37,6 +38,15 @@ class _Kept(NamedTuple):
     X: NDArray[np.floating]  # (n_places, n_features)
     targets: Array  # (n_places, 2)
     weights: Array  # (n_places,)
+
+
+_STORED = Record(
+    intercept=real(),
+    counts=Several(integer(low=0), 2),
+    X=Numbers("n", "n_features", dtype=FLOATS),
+    targets=Numbers("n", 2),
+    weights=Numbers("n", low=0.0),
+)
 
 
 class Pairwise(Objective):
@@ -352,26 +362,11 @@ class Pairwise(Objective):
         return {"intercept": self.intercept, "counts": list(self.counts), **self.kept._asdict()}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        kept = _Kept(*(state[name] for name in _Kept._fields))
-        n, capacity, counts = kept.weights.size, self.buffer.capacity, state["counts"]
-        fits = (
-            kept.X.ndim == 2
-            and len(kept.X) == n
-            and kept.X.dtype in (np.float32, np.float64)
-            and kept.targets.shape == (n, 2)
-            and kept.weights.shape == (n,)
-            and kept.targets.dtype == kept.weights.dtype == np.float64
-            and (capacity is None or n <= capacity)
-            and (kept.weights >= 0.0).all()
-            and all(np.isfinite(array).all() for array in kept)
-            and len(counts) == 2
-            and all(type(count) is int and count >= 0 for count in counts)
-            and np.isfinite(state["intercept"])
-        )
-        if not fits:
+        values, capacity = _STORED.read(state, {}), self.buffer.capacity
+        kept = _Kept(*(values[name] for name in _Kept._fields))
+        if capacity is not None and len(kept.weights) > capacity:
             raise ValueError("The rows of the buffer do not fit together.")
-        self.kept, self.counts = kept, (counts[0], counts[1])
-        self.intercept = float(state["intercept"])
+        self.kept, self.counts, self.intercept = kept, values["counts"], values["intercept"]
 
 
 def pair_label_of(pair_label: str, first: Array, second: Array) -> Array:

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from mercer.losses import Loss, loss_and_slopes
 from mercer.objectives.objective import Array, Batch, Objective, Pointwise
+from mercer.records import Listed, Record
 from mercer.risks import Risk
 from mercer.risks.rows import check_outer, check_shape
+from mercer.validation import integer, positive
 
 # Rows over which the unit of the loss and the mean weight are remembered.
 _MEMORY = 1000
@@ -45,6 +47,18 @@ class _Scalars(NamedTuple):
     n_steps: int
     unit: float  # running mean size of the loss
     weight: float  # running mean weight of the rows
+
+
+_STORED = Record(
+    n_rows=integer(low=0),
+    inner=Listed("n_inner"),
+    effect=Listed("n_inner"),
+    scalars=Listed("n_scalars"),
+    settled=Listed("n_scalars"),
+    n_steps=integer(low=0),
+    unit=positive(),
+    weight=positive(),
+)
 
 
 class _Step(NamedTuple):
@@ -306,34 +320,12 @@ class Compositional(Objective):
     # -- state ----------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        if self._now is None:
-            return {}
-        state = self._now._asdict()
-        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in state.items()}
+        return {} if self._now is None else _STORED.written(self._now)
 
     def set_state(self, state: dict[str, Any]) -> None:
+        sizes = {"n_inner": self.risk.n_inner, "n_scalars": self.risk.n_scalars}
         self._last = None
-        if not state:
-            self._now = None
-            return
-        if set(state) != set(_Scalars._fields):
-            raise ValueError(f"The state of a risk has other parts, got {sorted(state)}.")
-        names = ("inner", "effect", "scalars", "settled")
-        arrays = [np.array(state[name], np.float64) for name in names]
-        m, k = self.risk.n_inner, self.risk.n_scalars
-        numbers = [float(state["unit"]), float(state["weight"])]
-        fits = (
-            [a.shape for a in arrays] == [(m,), (m,), (k,), (k,)]
-            and all(np.isfinite(a).all() for a in arrays)
-            and np.isfinite(numbers).all()
-            and min(numbers) > 0.0
-            and min(int(state["n_rows"]), int(state["n_steps"])) >= 0
-        )
-        if not fits:
-            raise ValueError("The numbers of the risk are out of their range.")
-        inner, effect, scalars, settled = arrays
-        n_rows, n_steps = int(state["n_rows"]), int(state["n_steps"])
-        self._now = _Scalars(n_rows, inner, effect, scalars, settled, n_steps, *numbers)
+        self._now = _Scalars(**_STORED.read(state, sizes)) if state else None
 
 
 def make_objective(loss: Loss, risk: Risk | None) -> Objective:

@@ -56,9 +56,9 @@ class _Wrapper(base.Base):
             )
         params = estimator.get_params(deep=False)
         params["seed"] = params.pop("random_state")
-        # Those of `fit` only, and of tables.
-        for name in ("n_passes", "shuffle", "verbose", "categorical_features"):
-            del params[name]
+        # Those of `fit` only, of tables, and of first calls with many rows.
+        for name in ("n_passes", "shuffle", "verbose", "categorical_features", "normalize_y"):
+            params.pop(name, None)
         model = cls(**params)
         model.estimator = estimator
         return model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from mercer.kernels import Gaussian
 from mercer.learning import AutomaticStep, KernelLearner, NewOutputs
 from mercer.losses import Logistic, Loss, Softmax, Squared
 from mercer.objectives import Pointwise
-from mercer.records import Maybe, Numbered, Numbers, Part, Record, State
+from mercer.records import Maybe, Numbered, Numbers, Part, Passing, Record, State
 from mercer.schedules import Constant
 from mercer.streams.drift import ChangeDetector
 from mercer.streams.experts import Blend
@@ -138,7 +138,7 @@ _WAYS = Record(
 )
 
 
-class Mixture:
+class Mixture(Passing):
     """Function of a stream, of classes or of numbers, learned row by row in bounded memory.
 
     Parameters
@@ -172,6 +172,8 @@ class Mixture:
     True
     """
 
+    _passing: ClassVar[dict[str, Any]] = {"_asked": None}
+
     def __init__(
         self,
         n_inputs: int,
@@ -189,9 +191,6 @@ class Mixture:
         self._first: list[tuple[Array, Array, float]] = []
         # What was found out of the last row that was asked for: it may be the next to be learned.
         self._asked: tuple[bytes, Array, Array, Array] | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_asked": None}
 
     #: Kinds of ways, whose weights the history of a model has.
     kinds = "steps", "sums", "memories", "last iterates", "averages", "stacks"

@@ -12,13 +12,13 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from mercer.estimators import TableModel
 from mercer_app.cli._fit import train
 from mercer_app.cli._options import DemoOptions
 from mercer_app.cli._report import evaluated, figures_of, report
 from mercer_app.messages import note
 from mercer_app.models.files import arrow_columns, table_writer
 from mercer_app.report import race_section
+from mercer_app.rows import TableRows
 from mercer_app.training import FileTraining
 
 _PIXELS = [f"pixel_{row}_{column}" for row in range(8) for column in range(8)]
@@ -34,22 +34,22 @@ def run(options: DemoOptions) -> None:
     model_file = out / "digits.mercer"
     note(f"learning to read 8 x 8 images of digits, one pass over {train_file}")
     speed = train(training, model_file, checkpoint_every=None, quiet=False)
-    model = training.model_
-    evaluation = evaluated(model, test_file, pictured=True)
+    reads = training.rows_
+    evaluation = evaluated(reads, test_file, pictured=True)
     report(
         out / "report.html",
-        model,
+        reads,
         title="Handwritten digits",
         evaluation=evaluation,
         settings={"data": train_file.name, "test data": test_file.name},
         notes=["The digits of scikit-learn; a random quarter of the images is held out."],
     )
-    write_pictures(model, out)
+    write_pictures(reads, out)
     command = _command()
     accuracy = 100.0 - evaluation.measures["error_percent"]
     typer.echo(
         f"accuracy on the {evaluation.measures['rows']} held-out images: {accuracy:.1f} %\n"
-        f"{_size(model, training.n_rows_)}\n"
+        f"{_size(reads, training.n_rows_)}\n"
         f"time: {speed}\n"
         "\n"
         f"Look at {out / 'report.html'} in a browser. Then try\n"
@@ -72,10 +72,11 @@ def _command() -> str:
     return shlex.quote(str(called))
 
 
-def _size(model: TableModel, n_images: int) -> str:
-    if hasattr(model.estimator, "dictionary_"):
-        return f"model order: {model.model_order_:,} of {n_images:,} training images are kept"
-    parts = getattr(model.estimator, "parts_", None)
+def _size(reads: TableRows, n_images: int) -> str:
+    order = reads.estimator.model_order_
+    if hasattr(reads.estimator, "dictionary_"):
+        return f"model order: {order:,} of {n_images:,} training images are kept"
+    parts = getattr(reads.estimator, "parts_", None)
     if parts:
         points = [len(part.dictionary) for part in parts]
         if set(points) != {n_images}:
@@ -85,8 +86,8 @@ def _size(model: TableModel, n_images: int) -> str:
             kept = f"each of its {len(parts)} parts keeps all {n_images:,} training images"
         else:
             kept = f"it keeps all {n_images:,} training images"
-        return f"model order {model.model_order_:,}: {kept}"
-    return f"model order: {model.model_order_:,} random features"
+        return f"model order {order:,}: {kept}"
+    return f"model order: {order:,} random features"
 
 
 def write_digits(folder: Path) -> tuple[Path, Path]:
@@ -105,16 +106,16 @@ def write_digits(folder: Path) -> tuple[Path, Path]:
     return files
 
 
-def write_pictures(model: TableModel, folder: Path) -> None:
+def write_pictures(reads: TableRows, folder: Path) -> None:
     """Write the course of the run, the race and the dictionary as PNG images, as far as known."""
-    for caption, figure in figures_of(model):
+    for caption, figure in figures_of(reads):
         name = _PICTURES.get(caption.split(":")[0])
         if name is not None:
             figure.savefig(folder / name, dpi=120)
-    race = race_section(model.estimator)
+    race = race_section(reads.estimator)
     if race is not None:
         race.figures[0][1].savefig(folder / "race.png", dpi=120)
-    estimator = model.estimator
+    estimator = reads.estimator
     if hasattr(estimator, "dictionary_"):
         points = estimator.dictionary_
     elif getattr(estimator, "parts_", None):
@@ -123,7 +124,7 @@ def write_pictures(model: TableModel, folder: Path) -> None:
     else:
         return  # random features look like nothing
     # Pixels that are always blank are no inputs of the model.
-    places = [_PIXELS.index(name) for name in model.preprocessor.feature_names_out()]
+    places = [_PIXELS.index(name) for name in reads.preprocessor.feature_names_out()]
     images = np.zeros((len(points), len(_PIXELS)))
     images[:, places] = points
     draw_dictionary(images).savefig(folder / "dictionary.png")

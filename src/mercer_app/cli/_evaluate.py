@@ -13,8 +13,8 @@ from mercer_app.cli._stages import StageView
 from mercer_app.cli._workers import ONE_THREAD, check_alone, logged, workers_of
 from mercer_app.messages import file_name, note, shown
 from mercer_app.models.evaluation import check_test_data
-from mercer_app.models.files import as_learned, check_writable, load_table_model, note_extra
-from mercer_app.models.rows import NO_TARGET
+from mercer_app.models.files import as_learned, check_writable, load_table_rows, note_extra
+from mercer_app.rows import NO_TARGET
 
 
 @reading
@@ -26,7 +26,7 @@ def run(options: EvaluateOptions) -> None:
     check_alone(options, {"jobs": ONE_THREAD})
     if report_file is not None:
         check_writable(report_file, data, model, endings=(".html", ".htm"))
-    loaded = load_table_model(model, target)
+    loaded = load_table_rows(model, target)
     if loaded.task == "value":
         raise ValueError(
             f"{model} holds a value function, whose rewards are no targets: a value is that of all "

@@ -14,7 +14,7 @@ from mercer.columns.views import check_names
 from mercer.display import ExplanationDisplay, ImportanceDisplay
 from mercer.display.drawing import report_axes, report_style, require_matplotlib
 from mercer.display.explaining import cells_of, titled
-from mercer.estimators import Explanation, TableModel
+from mercer.estimators import Explanation
 from mercer.model_file import replacing
 from mercer_app.cli._console import print_result
 from mercer_app.cli._inputs import note_dialects, reading
@@ -27,11 +27,13 @@ from mercer_app.models.files import (
     as_learned,
     check_writable,
     encoded_tables,
-    load_table_model,
+    load_table_rows,
     note_extra,
     piped_tables,
     table_writer,
 )
+from mercer_app.models.predictions import explained
+from mercer_app.rows import TableRows
 
 _PICTURES = (".svg", ".png", ".pdf")
 _TABLES = (".parquet", ".pq", ".csv")
@@ -45,19 +47,20 @@ _COMPARED = 100  # of a file of rows to compare with
 def run(options: ExplainOptions) -> None:
     """Say which columns matter, or what columns add to the predictions for rows."""
     _check(options)
-    model = load_table_model(options.model)
+    reads = load_table_rows(options.model)
     if options.data is None:
-        _importances(model, options)
+        _importances(reads, options)
         return
-    data = as_learned(model, options.data)
+    data = as_learned(reads, options.data)
     options = replace(options, data=data)
     names = schema(data).names
-    taken = model.preprocessor.exclude
-    check_names(model.feature_names_in_, names, f"{data}", taken=taken)
+    taken = reads.preprocessor.exclude
+    columns = reads.preprocessor.feature_names_in_
+    check_names(columns, names, f"{data}", taken=taken)
     note_dialects(data)
-    note_extra(model, data)
-    background = _compared(model, options.background)
-    told = _explained(model, options, background)
+    note_extra(reads, data)
+    background = _compared(reads, options.background)
+    told = _explained(reads, options, background)
     if options.out is None:
         _show(list(told), options)
         return
@@ -65,7 +68,7 @@ def run(options: ExplainOptions) -> None:
     with piped_tables(arrow=False) if piped else table_writer(options.out) as writer:
         n_rows = _write(told, writer, options)
     where = "standard output" if piped else str(options.out)
-    note(f"{where}: {n_rows:,} rows explained, {len(model.feature_names_in_):,} columns")
+    note(f"{where}: {n_rows:,} rows explained, {len(columns):,} columns")
 
 
 def _check(options: ExplainOptions) -> None:
@@ -89,13 +92,14 @@ def _check(options: ExplainOptions) -> None:
         check_writable(options.figure, options.data, options.model, endings=_PICTURES)
 
 
-def _importances(model: TableModel, options: ExplainOptions) -> None:
+def _importances(reads: TableRows, options: ExplainOptions) -> None:
     """Print how much the prediction varies with each column."""
+    model = reads.model
     try:
         shares, errors = model.feature_importances_, model.feature_importances_errors_
     except AttributeError as error:
         raise ValueError(str(error)) from error
-    names = model.feature_names_in_
+    names = reads.preprocessor.feature_names_in_
     order = np.argsort(-shares, kind="stable")
     rows = [
         {
@@ -113,38 +117,36 @@ def _importances(model: TableModel, options: ExplainOptions) -> None:
         _draw(shown, options.figure, min(len(names), 15))
 
 
-def _compared(model: TableModel, background: str | None) -> Any:
+def _compared(reads: TableRows, background: str | None) -> Any:
     """Read rows to compare with: an even part of a file."""
     if background is None:
         return None
-    background, names = as_learned(model, background), model.feature_names_in_
-    check_names(names, schema(background).names, background, taken=model.preprocessor.exclude)
-    tables = [table for table, _, _ in encoded_tables(model, background)]
-    if not sum(table.num_rows for table in tables):
+    background, names = as_learned(reads, background), reads.preprocessor.feature_names_in_
+    check_names(names, schema(background).names, background, taken=reads.preprocessor.exclude)
+    inputs = [X for _, X, _ in encoded_tables(reads, background)]
+    if not sum(map(len, inputs)):
         raise ValueError(f"{background} holds no rows to compare with.")
-    import pyarrow as pa
-
-    whole = pa.concat_tables(tables, promote_options="permissive")
-    return whole.take(np.unique(np.linspace(0, whole.num_rows - 1, _COMPARED).astype(int)))
+    whole = np.concatenate(inputs)
+    return whole[np.unique(np.linspace(0, len(whole) - 1, _COMPARED).astype(int))]
 
 
-def _explained(
-    model: TableModel, options: ExplainOptions, background: Any
-) -> Iterator[Explanation]:
+def _explained(reads: TableRows, options: ExplainOptions, background: Any) -> Iterator[Explanation]:
     """Explain rows, some at a time; the first ones, if not all are asked for."""
     most = options.rows
     if most is None and options.out is None:
         most = _SHOWN_ROWS
-    n_rows = 0
+    n_rows, model = 0, reads.model
     assert options.data is not None
-    for table, _, _ in encoded_tables(model, options.data):
+    for table, X, _ in encoded_tables(reads, options.data):
         for start in range(0, table.num_rows, _BLOCK):
             some = table.slice(start, _BLOCK)
             some = some if most is None else some.slice(0, most - n_rows)
             if some.num_rows:
                 try:
-                    yield model.explain(
+                    yield explained(
+                        model,
                         some,
+                        X[start : start + some.num_rows],
                         output=options.output,
                         background=background,
                         random_state=options.seed,

@@ -13,10 +13,8 @@ from typing import Any
 
 from mercer.buffers import FIFO, Buffer, PerClassFIFO, Reservoir
 from mercer.columns import TaskGuess
-from mercer.estimators import KernelClassifier, KernelRanker, KernelRegressor, TableModel
-from mercer.estimators.asking import chosen_expansion
+from mercer.estimators import KernelClassifier, KernelRanker, KernelRegressor
 from mercer.estimators.start import automatic_expansion
-from mercer.estimators.table import TASKS
 from mercer.exceptions import ParameterError
 from mercer.expansions import (
     KOMP,
@@ -49,7 +47,8 @@ from mercer_app.models.evaluation import (
     check_test_data,
     said_of_progress,
 )
-from mercer_app.models.files import check_writable, load_table_model, note_extra
+from mercer_app.models.files import check_writable, load_table_rows, note_extra
+from mercer_app.rows import TASKS, TableRows
 from mercer_app.training import FileTraining, TrainingProgress, checkpoint_path
 from mercer_app.training.tables import TableTraining
 from mercer_cluster import ShardTraining
@@ -105,13 +104,13 @@ def run(options: FitOptions) -> None:
     note_dialects(options.data, quiet=quiet)
     with warnings.catch_warnings(record=True) as found:  # said after what they are about
         _begin(training, options)
-    model = training.model_
+    reads = training.rows_
     if test is not None:
         note_dialects(test, quiet=quiet)
-        check_test_data(model, test, target=None, outlier=options.outlier)
-        check_marks_of_novelty(model, test, outlier=options.outlier)
-        check_classes(model, training.first_classes_, test)
-        note_extra(model, test, quiet=quiet)
+        check_test_data(reads, test, target=None, outlier=options.outlier)
+        check_marks_of_novelty(reads, test, outlier=options.outlier)
+        check_classes(reads, training.first_classes_, test)
+        note_extra(reads, test, quiet=quiet)
     _announce(training, options)
     for warning in found:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
@@ -125,14 +124,14 @@ def run(options: FitOptions) -> None:
     rows = f"{training.n_rows_:,} rows"
     rows += f" ({left_out:,} without a target left out)" * bool(left_out)
     note(f"{out}: model order {order:,} after {rows}, {speed}", quiet=quiet)
-    model = load_table_model(out)  # what is said from here on is of the file
-    parts = parts_table(model.estimator)
+    reads = load_table_rows(out)  # what is said from here on is of the file
+    parts = parts_table(reads.estimator)
     if parts:
         said = [f"{part['form']} of {part['points']:,} points" for part in parts]
         note(f"parts: {', '.join(said)}; see `mercer inspect {out}`", quiet=quiet)
-    evaluation = _evaluation(model, options)
+    evaluation = _evaluation(reads, options)
     if options.report_file is not None:
-        _write_report(options.report_file, model, evaluation, training, options)
+        _write_report(options.report_file, reads, evaluation, training, options)
 
 
 def _check(options: FitOptions) -> None:
@@ -284,9 +283,9 @@ def _begin(training: FileTraining | ShardTraining, options: FitOptions) -> None:
 
 def _announce(training: TableTraining, options: FitOptions) -> None:
     """Say what is going to be learned, and from what."""
-    model, quiet = training.model_, options.quiet
+    reads, quiet = training.rows_, options.quiet
     hint = "" if training.guess_ is None else f" ({_reason(training.guess_)})"
-    of_what = "" if options.target is None or not model.has_target else f" of {options.target!r}"
+    of_what = "" if options.target is None or not reads.has_target else f" of {options.target!r}"
     classes = training.first_classes_
     shown = ", ".join(map(str, classes[:_CLASSES_SHOWN])) + ", ..." * (
         len(classes) > _CLASSES_SHOWN
@@ -294,20 +293,20 @@ def _announce(training: TableTraining, options: FitOptions) -> None:
     found = f"; {len(classes):,} class{'es' * (len(classes) != 1)}: {shown}" if classes else ""
     note(
         f"{TASKS[training.task].title}{of_what}{hint}{found}; "
-        f"columns: {len(model.preprocessor.feature_names_in_):,}, "
-        f"inputs made of them: {model.preprocessor.n_features_out_:,}",
+        f"columns: {len(reads.preprocessor.feature_names_in_):,}, "
+        f"inputs made of them: {reads.preprocessor.n_features_out_:,}",
         quiet=quiet,
     )
-    note(str(model.audit_), quiet=quiet)
-    if model.ranked_by:
-        note(f"ranked by {options.target!r} as {model.ranked_by}", quiet=quiet)
+    note(str(reads.audit), quiet=quiet)
+    if reads.ranked_by:
+        note(f"ranked by {options.target!r} as {reads.ranked_by}", quiet=quiet)
     if options.group is not None:
         together = _kept_together(_shuffle_buffer(options))
-        what = "pairs within groups" if model.task == "rank" else "held out together by groups"
+        what = "pairs within groups" if reads.task == "rank" else "held out together by groups"
         note(f"{what} of {options.group!r}; {together}", quiet=quiet)
     if options.time is not None:
         note(f"in the order of {options.time!r}; the last rows judge", quiet=quiet)
-    minimised = getattr(model.estimator, "risk", None)
+    minimised = getattr(reads.estimator, "risk", None)
     if minimised is not None:
         note(f"minimised: {minimised.describe()}", quiet=quiet)
     if training.n_passes_ > options.passes:
@@ -339,23 +338,23 @@ def _kept_together(shuffle_buffer: int) -> str:
     return f"shuffled with the rows of a group together, {shuffle_buffer:,} rows at a time"
 
 
-def _evaluation(model: TableModel, options: FitOptions) -> Evaluation | None:
+def _evaluation(reads: TableRows, options: FitOptions) -> Evaluation | None:
     """Measure a model on the test data; without any, say what error training saw."""
     if options.test is not None:
         pictured = options.report_file is not None
         evaluation = evaluated(
-            model, options.test, pictured=pictured, outlier=options.outlier, strict=options.strict
+            reads, options.test, pictured=pictured, outlier=options.outlier, strict=options.strict
         )
         print_result(evaluation.measures, title=f"{options.out} on {shown(options.test)}")
         return evaluation
-    for said in said_of_progress(model):
+    for said in said_of_progress(reads):
         note(said, quiet=options.quiet)
     return None
 
 
 def _write_report(
     file: Path,
-    model: TableModel,
+    reads: TableRows,
     evaluation: Evaluation | None,
     training: TableTraining,
     options: FitOptions,
@@ -368,11 +367,11 @@ def _write_report(
     }
     if (workers := workers_of(options)) is not None:
         settings["workers"] = str(workers._replace(address=None))  # nor places of machines
-    title = title_of(model, f"{TASKS[training.task].title} by {options.out.name}")
-    seen = None if evaluation is not None else seen_rows(training.model_, training.data)
+    title = title_of(reads, f"{TASKS[training.task].title} by {options.out.name}")
+    seen = None if evaluation is not None else seen_rows(training.rows_, training.data)
     notes = notes_of(training)
     report(
-        file, model, title=title, evaluation=evaluation, settings=settings, seen=seen, notes=notes
+        file, reads, title=title, evaluation=evaluation, settings=settings, seen=seen, notes=notes
     )
     note(f"{file}: report", quiet=options.quiet)
 
@@ -385,14 +384,14 @@ def train(training: FileTraining, out: Path, *, checkpoint_every: int | None, qu
     Stopped
         If the user pressed Ctrl-C.
     """
-    at_risk = getattr(training.model_.estimator, "risk", None) is not None
+    estimator = training.rows_.estimator
+    at_risk = getattr(estimator, "risk", None) is not None
     ranks = training.task == "rank"
     measure = "objective" if at_risk else "loss of pairs" if ranks else "loss"
-    if training.model_.target_scale_ != 1.0:
+    if getattr(estimator, "normalize_y", False) and training.task == "regression":
         measure = f"{measure} (standardised)"
-    estimator = training.model_.estimator
     races = isinstance(estimator, KernelClassifier | KernelRegressor) and isinstance(
-        chosen_expansion(estimator), Auto | Dictionary
+        estimator.plan().expansion, Auto | Dictionary
     )
     began, rows_before = time.perf_counter(), training.n_rows_
     with (
@@ -614,7 +613,7 @@ def make_expansion(
     chosen = "auto" if name is None else name.value
     if name is None:
         if given.keys() <= _TAKES["komp"].keys():
-            automatic = automatic_expansion() if ranker is None else chosen_expansion(ranker)
+            automatic = automatic_expansion() if ranker is None else ranker.plan().expansion
             assert automatic is not None
             return KOMP(**{**automatic.get_params(), **given})
         if "strategy" in given:

@@ -508,12 +508,14 @@ class StreamOptions:
     SOURCE is - for standard input; a text file, with --follow one that grows; a folder in which
     files arrive, each read once and whole, the first by name next, with --follow for ever; or
     unix:PATH or tcp:HOST:PORT, where a program on this machine listens and sends an Arrow IPC
-    stream. Text is JSON lines, or CSV after a line of names; a line is a row. Columns hold numbers.
-    Commas, semicolons, tabs or bars separate cells; between semicolons decimals may have commas.
+    stream. Text is JSON lines, or CSV after a line of names; a line is a row. A column is what its
+    first cell says: a number, a date, an amount as $6,888.22, or else a category. Commas,
+    semicolons, tabs or bars separate cells; between semicolons decimals may have commas.
 
     A row without a target is predicted. With --key it then waits for a record with the same key and
     a target, which needs no other columns; the oldest beyond --max-waiting are dropped. Text, truth
-    values and whole numbers are classes, other targets quantities, unless --task says so.
+    values and whole numbers are classes, other targets quantities, as is $1,200, unless --task says
+    so.
 
     With --checkpoint, a run that was killed goes on when the same command is given again, to the
     same model, byte for byte, with no row skipped or repeated, in the model or in the file of

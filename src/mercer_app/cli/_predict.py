@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from mercer.estimators import TableModel
 from mercer.inspection import describe_pairs
 from mercer_app.cli._inputs import is_arrow_pipe, note_dialects, reading
 from mercer_app.cli._options import PredictOptions
@@ -28,7 +27,7 @@ from mercer_app.models.files import (
     check_new_folder,
     check_writable,
     encoded_tables,
-    load_table_model,
+    load_table_rows,
     new_folder,
     note_extra,
     piped_tables,
@@ -36,6 +35,7 @@ from mercer_app.models.files import (
 )
 from mercer_app.models.predictions import check_columns, check_interval, predicted_columns
 from mercer_app.models.shards import Asked, Workers, encoded_shard, of_shards
+from mercer_app.rows import TableRows
 from mercer_cluster.shards import FileShard
 
 
@@ -54,7 +54,7 @@ def run(options: PredictOptions) -> None:
         check_new_folder(out)
     elif not piped:
         check_writable(out, data, model, endings=(".parquet", ".pq", ".csv"))
-    loaded = load_scoring_model(model)
+    loaded = load_scoring_rows(model)
     data = as_learned(loaded, data)
     note_dialects(data)
     kept = list(dict.fromkeys(options.keep or []))
@@ -73,50 +73,50 @@ def run(options: PredictOptions) -> None:
     note(f"{'standard output' if piped else out}: {said}")
 
 
-def load_scoring_model(path: Path) -> TableModel:
+def load_scoring_rows(path: Path) -> TableRows:
     """Load a model that predicts for rows; ValueError for any other."""
-    model = load_table_model(path)
-    if model.task == "rank" and not model.scores_rows:
+    reads = load_table_rows(path)
+    if reads.task == "rank" and not reads.scores_rows:
         raise ValueError(
             f"{path} answers on pairs of rows, not on rows: its pair kernel is "
-            f"{describe_pairs(model)['pair_kernel']}. In Python, "
+            f"{describe_pairs(reads.model)['pair_kernel']}. In Python, "
             f"`mercer.load_model({path.name!r}).predict_pair(table1, table2)` gives the values of "
             "pairs of rows of two tables. Or train with `--pair-kernel difference`, which gives "
             "scores."
         )
-    return model
+    return reads
 
 
-def _calibrate(model: TableModel, data: str, coverage: float | None) -> None:
+def _calibrate(reads: TableRows, data: str, coverage: float | None) -> None:
     """Let a model find intervals by the rows of a file."""
     if coverage is None:
         raise ValueError("`--calibrate` is for intervals: say how many rows with `--interval`.")
-    name = check_test_data(model, data, target=None)
-    if model.task == "gp":
+    name = check_test_data(reads, data, target=None)
+    if reads.task == "gp":
         raise ValueError(
             "`--calibrate` names rows to find intervals by, but those of a Gaussian process are "
             "its own. Leave it out, or fit a regression."
         )
-    if not hasattr(model.estimator, "calibrate"):
+    if not hasattr(reads.estimator, "calibrate"):
         return  # which is said next
-    encoded = [(X, y) for _, X, y in encoded_tables(model, data, target=name)]
-    model.calibrate_by_inputs(*map(np.concatenate, zip(*encoded, strict=True)))
+    encoded = [(X, y) for _, X, y in encoded_tables(reads, data, target=name)]
+    reads.estimator.calibrate(*map(np.concatenate, zip(*encoded, strict=True)))
 
 
 def _to_file(
-    model: TableModel, data: str, writer: TableWriter, kept: list[str], options: PredictOptions
+    reads: TableRows, data: str, writer: TableWriter, kept: list[str], options: PredictOptions
 ) -> str:
     """Write one file; say what is in it."""
     n_rows = 0
-    for table, X, _ in encoded_tables(model, data, more=kept, strict=options.strict):
-        writer.write(arrow_columns(predicted_columns(model, kept, table, X, options.interval)))
+    for table, X, _ in encoded_tables(reads, data, more=kept, strict=options.strict):
+        writer.write(arrow_columns(predicted_columns(reads, kept, table, X, options.interval)))
         n_rows += len(X)
     _check_rows(n_rows, data)
     return f"{n_rows:,} predictions"
 
 
 def _to_folder(
-    model: TableModel,
+    reads: TableRows,
     data: str,
     out: Path,
     kept: list[str],
@@ -124,7 +124,7 @@ def _to_folder(
     workers: Workers,
 ) -> str:
     """Write a file for each shard; say what is in them."""
-    asked = Asked(model, None, tuple(kept), options.interval, options.strict)
+    asked = Asked(reads, None, tuple(kept), options.interval, options.strict)
     odd: dict[int, Oddities] = {}
     layout: Any = None
     empty: list[Path] = []
@@ -157,7 +157,7 @@ def _to_folder(
     whole = Oddities()
     for _, one in sorted(odd.items()):
         whole.merge(one)
-    whole.warn(model, data)
+    whole.warn(reads, data)
     return f"{n_rows:,} predictions in {len(odd):,} files"
 
 
@@ -167,7 +167,7 @@ def _of_shard(
     """Predict for a shard."""
     odd = Oddities(strict=asked.strict)
     tables = [
-        arrow_columns(predicted_columns(asked.model, asked.more, table, X, asked.coverage))
+        arrow_columns(predicted_columns(asked.reads, asked.more, table, X, asked.coverage))
         for table, X, _ in encoded_shard(asked, shard, odd)
     ]
     return (tables, odd), odd.n_rows

@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.columns.odd_cells import Unreadable
-from mercer.estimators import TableModel
 from mercer.inspection import describe, loss_units
 from mercer.losses import Squared
 from mercer_app.files import read_tables
 from mercer_app.files.tables import Labelled, in_place
 from mercer_app.models.evaluation import Evaluation, evaluate, progress_error
 from mercer_app.models.files import column_types, columns_of, encoded_tables, values_of
-from mercer_app.report import figures_for
+from mercer_app.report.figures import held_out_figures, run_figures
 from mercer_app.report.judged import LEARNED, JudgedRows, verdict_of_scores
 from mercer_app.report.matters import column_shares
-from mercer_app.report.units import InUnits
+from mercer_app.report.units import Asked
 from mercer_app.report.whole import columns_to_show, judged, kept_back, words_of, write_whole
+from mercer_app.rows import TableRows
 
 ROWS_FOR_PICTURES = 20_000
 _MOST_CARDS = 4  # measures in the summary
@@ -51,7 +51,7 @@ def notes_of(training: Any) -> list[str]:
 
 def report(
     path: str | os.PathLike[str],
-    model: TableModel,
+    reads: TableRows,
     *,
     title: str,
     evaluation: Evaluation | None = None,
@@ -65,7 +65,7 @@ def report(
     ----------
     path : path
         HTML file to write.
-    model : TableModel
+    reads : TableRows
         The model.
     title : str
         Heading.
@@ -78,13 +78,15 @@ def report(
     seen : JudgedRows, default=None
         Rows of the training to judge by, where there are no others.
     """
-    found = _of_training(model, seen) if evaluation is None else _of_evaluation(model, evaluation)
+    found = _of_training(reads, seen) if evaluation is None else _of_evaluation(reads, evaluation)
     write_whole(
         path,
-        model,
+        reads.model,
         title=title,
         rows=found.rows,
-        inputs=None if evaluation is None or found.rows is None else evaluation.X,
+        asked=Asked.by_inputs(
+            reads, None if evaluation is None or found.rows is None else evaluation.X
+        ),
         figures=found.figures,
         summary=found.summary,
         text=found.text,
@@ -98,29 +100,29 @@ def report(
 
 
 def evaluated(
-    model: TableModel, data: str | os.PathLike[str], *, pictured: bool, **options: Any
+    reads: TableRows, data: str | os.PathLike[str], *, pictured: bool, **options: Any
 ) -> Evaluation:
     """Measure a model on rows that it has not learned, for a report or not.
 
     Parameters
     ----------
-    model, data, **options
+    reads, data, **options
         As for :func:`mercer_app.models.evaluation.evaluate`.
     pictured : bool
         Whether a report will show some of the rows.
     """
     if not pictured:
-        return evaluate(model, data, **options)
-    keep = columns_to_show(model, column_shares(model))
-    return evaluate(model, data, n_keep=ROWS_FOR_PICTURES, keep=keep, **options)
+        return evaluate(reads, data, **options)
+    keep = _columns_to_show(reads)
+    return evaluate(reads, data, n_keep=ROWS_FOR_PICTURES, keep=keep, **options)
 
 
-def seen_rows(model: TableModel, data: str | os.PathLike[str]) -> JudgedRows | None:
+def seen_rows(reads: TableRows, data: str | os.PathLike[str]) -> JudgedRows | None:
     """Return rows of a training: those that it kept back, else learned ones.
 
     Parameters
     ----------
-    model : TableModel
+    reads : TableRows
         As the training left it.
     data : path
         What was learned.
@@ -130,24 +132,24 @@ def seen_rows(model: TableModel, data: str | os.PathLike[str]) -> JudgedRows | N
     rows : JudgedRows or None
         None of models that are no classification or regression.
     """
-    names = columns_to_show(model, column_shares(model))
-    held = getattr(model.estimator, "held_out_", None)
-    rows = kept_back(model)
+    names = _columns_to_show(reads)
+    held = getattr(reads.estimator, "held_out_", None)
+    rows = kept_back(reads.model)
     if held is not None and rows is not None:
         note = rows.note + _TEST
-        return rows._replace(columns=_values_of(model, data, held.X, names), note=note)
-    if model.task not in ("classification", "regression", "gp"):
+        return rows._replace(columns=_values_of(reads, data, held.X, names), note=note)
+    if reads.task not in ("classification", "regression", "gp"):
         return None
-    table, X, y = next(encoded_tables(model, data, target=model.target))
+    table, X, y = next(encoded_tables(reads, data, target=reads.target))
     some = slice(ROWS_FOR_PICTURES)
     first = values_of(table.slice(0, ROWS_FOR_PICTURES), names)
     columns = {name: values.tolist() for name, values in first.items()}
     note = _FIRST.format(len(y[some])) + _TEST
-    return judged(model, X[some], y[some], columns, of=LEARNED, note=note)
+    return _judged(reads, X[some], y[some], columns, of=LEARNED, note=note)
 
 
 def _values_of(
-    model: TableModel, data: str | os.PathLike[str], X: NDArray[np.floating], names: Sequence[str]
+    reads: TableRows, data: str | os.PathLike[str], X: NDArray[np.floating], names: Sequence[str]
 ) -> dict[str, Sequence[Any]]:
     """Find rows in the data of a training by the inputs that they became; return their columns."""
     wanted: dict[bytes, list[int]] = {}
@@ -156,16 +158,16 @@ def _values_of(
     found = {name: np.empty(len(X), dtype=object) for name in names}
     tables = read_tables(
         data,
-        columns=columns_of(model, model.target, ()),
-        column_types=column_types(model, data),
+        columns=columns_of(reads, reads.target, ()),
+        column_types=column_types(reads, data),
         unreadable=Unreadable(strict=False),  # of which the training has told
     )
 
     def encoded(table: Any) -> tuple[Any, NDArray[np.floating]]:
-        inputs = model.inputs(table, extra="drop", learned=True, lenient=True)
+        inputs = reads.inputs(table, extra="drop", learned=True, lenient=True)
         return table, np.ascontiguousarray(inputs, dtype=X.dtype)
 
-    for table, inputs in in_place(data, tables, encoded, labelled=Labelled(model.target)):
+    for table, inputs in in_place(data, tables, encoded, labelled=Labelled(reads.target)):
         here = [i for i, row in enumerate(inputs) if row.tobytes() in wanted]
         values = values_of(table.take(np.array(here, dtype=np.int64)), names)
         for n, i in enumerate(here):
@@ -190,27 +192,27 @@ class _Findings(NamedTuple):
     text: str = ""
 
 
-def _of_training(model: TableModel, seen: JudgedRows | None) -> _Findings:
+def _of_training(reads: TableRows, seen: JudgedRows | None) -> _Findings:
     """Say what error training saw, where no rows were kept back."""
-    sizes = _sizes(model)
-    if seen is not None and getattr(model.estimator, "held_out_", None) is not None:
+    sizes = _sizes(reads)
+    if seen is not None and getattr(reads.estimator, "held_out_", None) is not None:
         return _Findings(seen)
-    progress = progress_error(model)
+    progress = progress_error(reads)
     if progress is None:
         return _Findings(seen, {} if seen is not None else sizes)
     shown = {progress.name: progress.value} | ({} if seen is not None else sizes)
     return _Findings(seen, shown, notes=[progress.note])
 
 
-def _of_evaluation(model: TableModel, evaluation: Evaluation) -> _Findings:
+def _of_evaluation(reads: TableRows, evaluation: Evaluation) -> _Findings:
     """Say how a model does on held-out rows."""
     measures, worst = _split(evaluation.measures)
-    if isinstance(getattr(model.estimator, "loss_", None), Squared) and "mean loss" in measures:
+    if isinstance(getattr(reads.estimator, "loss_", None), Squared) and "mean loss" in measures:
         measures["mean loss, half the squared error"] = measures.pop("mean loss")
     shown = [name for name in measures if name != "rows"]
-    summary = _at_risk(model, worst)
+    summary = _at_risk(reads, worst)
     if worst:
-        unit = loss_units(model).name
+        unit = loss_units(reads.model).name
         measures["Worst losses" + (f", in {unit}" if unit else "")] = worst
     notes, exact = [], None
     if len(evaluation.y) < evaluation.measures["rows"]:
@@ -222,15 +224,15 @@ def _of_evaluation(model: TableModel, evaluation: Evaluation) -> _Findings:
             f"{measures['rows']:,} rows."
         ]
     columns = {name: values.tolist() for name, values in evaluation.columns.items()}
-    rows = judged(model, evaluation.X, evaluation.y, columns) if model.has_target else None
+    rows = _judged(reads, evaluation.X, evaluation.y, columns) if reads.has_target else None
     if rows is None:
-        cards = {name: measures[name] for name in shown[:_MOST_CARDS]} | summary | _sizes(model)
+        cards = {name: measures[name] for name in shown[:_MOST_CARDS]} | summary | _sizes(reads)
         return _Findings(
             None,
             cards,
             measures,
             notes,
-            figures_of_rows(model, evaluation),
+            figures_of_rows(reads, evaluation),
             text=verdict_of_scores(evaluation.measures),
         )
     by_class = {
@@ -240,31 +242,44 @@ def _of_evaluation(model: TableModel, evaluation: Evaluation) -> _Findings:
     return _Findings(rows, summary, measures, notes, exact=exact, by_class=by_class or None)
 
 
-def _sizes(model: TableModel) -> dict[str, Any]:
-    description = describe(model)
+def _sizes(reads: TableRows) -> dict[str, Any]:
+    description = describe(reads.model)
     return {
         "model order": description["model_order"],
         "rows learned": description["n_rows_learned"],
     }
 
 
-def figures_of(model: TableModel, evaluation: Evaluation | None = None) -> list[tuple[str, Any]]:
+def figures_of(reads: TableRows, evaluation: Evaluation | None = None) -> list[tuple[str, Any]]:
     """Draw the standard figures of a model, with inputs and targets in their own units."""
-    pictured = InUnits(model)
-    if evaluation is None or not len(evaluation.y):
-        return figures_for(pictured)
-    y = evaluation.y if model.has_target else None
-    return figures_for(pictured, pictured.to_units(evaluation.X), y, evaluation.group)
+    of_rows = [] if evaluation is None else figures_of_rows(reads, evaluation)
+    return [*run_figures(reads.model), *of_rows]
 
 
-def figures_of_rows(model: TableModel, evaluation: Evaluation) -> list[tuple[str, Any]]:
+def figures_of_rows(reads: TableRows, evaluation: Evaluation) -> list[tuple[str, Any]]:
     """Draw those of them that show held-out rows."""
-    return figures_of(model, evaluation)[len(figures_of(model)) :]
+    if not len(evaluation.y):
+        return []
+    asked, y = Asked.by_inputs(reads), evaluation.y if reads.has_target else None
+    return held_out_figures(asked.pictured, asked.shown(evaluation.X), y, evaluation.group)
 
 
-def title_of(model: TableModel, what: str) -> str:
+def _columns_to_show(reads: TableRows) -> list[str]:
+    """Name the columns to show of single rows."""
+    model = reads.model
+    return columns_to_show(model, column_shares(model))
+
+
+def _judged(
+    reads: TableRows, X: NDArray[np.floating], *given: Any, **more: Any
+) -> JudgedRows | None:
+    """Ask a model about inputs, as :func:`mercer_app.report.whole.judged` does."""
+    return judged(reads.model, X, *given, asked=Asked.by_inputs(reads), **more)
+
+
+def title_of(reads: TableRows, what: str) -> str:
     """Heading of a report: what is predicted, and what the report is of."""
-    return f"{model.target}: {what}" if model.has_target else what[:1].upper() + what[1:]
+    return f"{reads.target}: {what}" if reads.has_target else what[:1].upper() + what[1:]
 
 
 def _split(measures: dict[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
@@ -281,8 +296,8 @@ def _split(measures: dict[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str
     return usual, worst
 
 
-def _at_risk(model: TableModel, worst: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _at_risk(reads: TableRows, worst: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Mean of the worst losses, at the level of the model's risk, if that is what it minimises."""
-    level = getattr(getattr(model.estimator, "risk_", None), "level", None)
+    level = getattr(getattr(reads.estimator, "risk_", None), "level", None)
     row = f"worst {100.0 - 100.0 * level:.4g}\u00a0%" if level is not None else ""
     return {f"CVaR, {row}": worst[row][_TAIL["cvar"]]} if row in worst else {}

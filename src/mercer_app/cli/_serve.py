@@ -7,7 +7,7 @@ import signal
 
 from mercer.validation import check_integer
 from mercer_app.cli._options import ServeOptions
-from mercer_app.cli._predict import load_scoring_model
+from mercer_app.cli._predict import load_scoring_rows
 from mercer_app.messages import note
 from mercer_app.serve import Answers, ModelServer
 
@@ -20,8 +20,8 @@ def run(options: ServeOptions) -> None:
         if not options.report_file.is_file():
             raise FileNotFoundError(f"There is no report {options.report_file}.")
         report = options.report_file.read_bytes()
-    model = load_scoring_model(options.model)
-    answers = Answers(model, options.interval)
+    reads = load_scoring_rows(options.model)
+    answers = Answers(reads.model, options.interval)
     try:
         server = ModelServer(answers, title=options.model.stem, port=port, report=report)
     except OSError as error:

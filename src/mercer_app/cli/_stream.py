@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mercer.conformal import check_coverage
-from mercer.estimators import TableModel
-from mercer.estimators.table import TASKS
+from mercer.estimators import KernelRegressor
 from mercer.validation import check_integer
 from mercer_app.cli._answers import Answers, is_pipe, open_answers
 from mercer_app.cli._choices import StreamFormat, StreamTask
@@ -23,6 +22,7 @@ from mercer_app.cli._options import StreamOptions
 from mercer_app.files.arrivals import Source, open_source
 from mercer_app.messages import Stopped, in_words_of_the_command, note
 from mercer_app.models.files import check_writable, load_model_file
+from mercer_app.rows import TASKS
 from mercer_app.training.streaming import BadRowError, RowReader, StreamTraining
 
 _OTHERS = (".parquet", ".pq", ".csv", ".tsv")
@@ -158,7 +158,7 @@ class _Run:
                 exclude=options.exclude or (),
                 task=options.task.value,
                 needs_target=not options.predict_only,
-                gaps=not parameters,  # which the default learns
+                gaps=_is_default(parameters),
                 strict=options.strict,
                 null_values=make_null_values(options.null_values),
             ),
@@ -469,6 +469,11 @@ def _parameters(options: StreamOptions) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
+def _is_default(parameters: dict[str, Any]) -> bool:
+    """Whether the default of streams learns, to which rows may bring anything."""
+    return bool(KernelRegressor(**parameters).plan([{}]).default == "stream")
+
+
 def _maker(options: StreamOptions, parameters: dict[str, Any]) -> Callable[[str], Any]:
     """Return what makes estimators, and try it: wrong options are found before the first row."""
     if options.model is not None and (parameters or options.seed):
@@ -487,13 +492,7 @@ def _maker(options: StreamOptions, parameters: dict[str, Any]) -> Callable[[str]
 
 
 def _load(path: Path) -> Any:
-    model = load_model_file(path)
-    if isinstance(model, TableModel):
-        raise ValueError(
-            f"{path} was trained by `mercer fit`, on tables whose columns it encodes and scales as "
-            "a whole. `mercer stream` goes on with models of its own."
-        )
-    return model
+    return load_model_file(path)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from mercer_app.cli._fit import make_kernel, make_step_size
 from mercer_app.cli._options import ValueOptions
 from mercer_app.files import schema
 from mercer_app.messages import note
-from mercer_app.models.files import check_writable, load_table_model
+from mercer_app.models.files import check_writable, load_model_file
 from mercer_app.training import TransitionColumns
 
 
@@ -34,10 +34,10 @@ def run(options: ValueOptions) -> None:
         estimator, options.data, scaling=options.scaling.value, categories=options.categories
     )
     model.save(out)
-    states = ", ".join(model.preprocessor.feature_names_in_)
+    states = ", ".join(model.feature_names_in_)
     note(
         f"{out}: values of {states}; model order {model.model_order_:,} after "
-        f"{estimator.n_samples_seen_:,} transitions, counting every pass",
+        f"{model.n_samples_seen_:,} transitions, counting every pass",
         quiet=quiet,
     )
     if options.terminal is None and not options.ends:
@@ -47,7 +47,7 @@ def run(options: ValueOptions) -> None:
             quiet=quiet,
         )
     test = options.data if options.test is None else options.test
-    measures = columns.measure(load_table_model(out), test)
+    measures = columns.measure(load_model_file(out), test)
     if options.test is None:
         note("measured on the transitions that were learned; see --test", quiet=quiet)
     print_result(measures, title=f"{out} on {test}", as_json=options.as_json)

@@ -22,10 +22,10 @@ def export_python(model: Any, path: str | os.PathLike[str]) -> int:
 
     Parameters
     ----------
-    model : estimator or TableModel
+    model : estimator
         A fitted KernelClassifier, KernelRegressor, KernelRanker, NoveltyDetector,
-        GaussianProcessRegressor or ValueFunction, or a TableModel of one of them, whose
-        file takes rows with named columns: numbers, categories, dates and gaps.
+        GaussianProcessRegressor or ValueFunction. The file of one that learned tables takes rows
+        with named columns: numbers, categories, dates and gaps.
     path : str or path-like
         File to write; an existing one is replaced once the new one is complete.
 

@@ -249,7 +249,7 @@ class Model:
         values = self.scores(rows)
         if spec["link"] == "exponential":
             values = np.exp(np.minimum(values, 30.0))
-        values = (values + spec["intercept"]) * spec["unit"] + spec["mean"]
+        values = values * spec["scale"] + spec["intercept"]
         flat = spec["flat"] and values.shape[1] == 1
         values = np.asarray(values[:, 0] if flat else values)
         written = spec["moments"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import base64
-import copy
 import inspect
 import io
 import json
@@ -24,10 +23,9 @@ from mercer.estimators import (
     KernelRanker,
     KernelRegressor,
     NoveltyDetector,
-    TableModel,
     ValueFunction,
 )
-from mercer.estimators.table_inputs import without_columns
+from mercer.estimators.estimator import without_columns
 from mercer.functions import SumOfComponents
 from mercer.losses import Loss, Poisson
 from mercer.sums import GlobalPart
@@ -40,7 +38,6 @@ from mercer_app.export.columns import gaps_tree, modules_of, probe_table, table_
 # largest value: models in single precision differ by their own rounding errors.
 _USUALLY, _AT_MOST = 1e-3, 5e-2
 _PROBES = 64
-_NO_TARGET = "(target)"  # models of frames do not know the column of what they predict
 _LINE = 120  # characters of base 64
 
 
@@ -50,9 +47,8 @@ def _tree(task: str, function: Tree, n_features: int, n_scores: int, **more: Any
         "classes": None,
         "link": None,
         "intercept": 0.0,
-        "unit": 1.0,
+        "scale": 1.0,
         "moments": None,
-        "mean": 0.0,
         "offset": 0.0,
         "flat": True,
         "gaps": gaps_tree(NullValues()),
@@ -86,8 +82,8 @@ def model_tree(model: Any) -> Tree:
     ExportError
         If a part of it cannot be exported.
     """
-    if isinstance(model, TableModel):
-        return _of_table_model(model)
+    if _reads_tables(model):
+        return _of_tables(model)
     if isinstance(model, GaussianProcessRegressor):
         check_is_fitted(model, "posterior_")
         function, mean = posterior_tree(model.posterior_)
@@ -100,19 +96,20 @@ def model_tree(model: Any) -> Tree:
             n_outputs,
             intercept=mean,
             flat=flat,
+            moments=_moments_of(model),
         )
     tasks = {
         KernelClassifier: ("classification", _of_classes),
         KernelRegressor: ("regression", _of_quantities),
         KernelRanker: ("rank", _of_scores),
         NoveltyDetector: ("novelty", _of_novelty),
-        ValueFunction: ("value", _of_scores),
+        ValueFunction: ("value", _of_values),
     }
     if type(model) not in tasks:
         raise ExportError(
             f"A {type(model).__name__} cannot be exported. Export a KernelClassifier, "
-            "KernelRegressor, KernelRanker, NoveltyDetector, GaussianProcessRegressor, "
-            "ValueFunction or a TableModel of one of them."
+            "KernelRegressor, KernelRanker, NoveltyDetector, GaussianProcessRegressor or "
+            "ValueFunction."
         )
     check_is_fitted(model, "learner_")
     if getattr(model, "_columns", None) is not None:
@@ -154,6 +151,8 @@ def _of_quantities(model: KernelRegressor) -> Tree:
     _check_loss(model.loss_)
     return {
         "intercept": np.array(model.targets_.intercept),
+        "scale": np.array(model.targets_.unit),
+        "moments": _moments_of(model),
         "link": "exponential" if isinstance(model.loss_, Poisson) else None,
         "flat": bool(model.targets_.flat),
     }
@@ -171,18 +170,32 @@ def _of_scores(model: Any) -> Tree:
     return {}
 
 
+def _of_values(model: ValueFunction) -> Tree:
+    return {"scale": np.array([model.targets_.scale])}
+
+
 def _of_novelty(model: NoveltyDetector) -> Tree:
     return {"offset": float(model.offset_)}
 
 
-def _of_table_model(model: TableModel) -> Tree:
-    tree = model_tree(model.estimator)
-    tree["table"] = table_tree(model.preprocessor)
-    tree["gaps"] = gaps_tree(model.preprocessor.nulls_)
-    if model.predicts_quantities:
-        tree["unit"], tree["mean"] = float(model.target_scale_), float(model.target_mean_)
-        tree["moments"] = None if model.target_form_ is None else model.target_form_.moments
+def _reads_tables(model: Any) -> bool:
+    """Whether a model makes inputs of columns with names."""
+    columns = getattr(model, "_columns", None)
+    return isinstance(columns, TablePreprocessor) and hasattr(model, "feature_names_in_")
+
+
+def _of_tables(model: Any) -> Tree:
+    tree = model_tree(without_columns(model))
+    tree["table"] = table_tree(model.preprocessor_)
+    tree["gaps"] = gaps_tree(model.preprocessor_.nulls_)
+    if tree["task"] in ("regression", "gp"):
+        tree["moments"] = _moments_of(model)
     return tree
+
+
+def _moments_of(model: Any) -> Any:
+    """Return how dates or times are answered; None for numbers."""
+    return None if model.target_form_ is None else model.target_form_.moments
 
 
 # -- checking --------------------------------------------------------------------------------------
@@ -196,28 +209,28 @@ def check_tree(tree: Tree, model: Any) -> None:
     ExportError
         If they differ by more than rounding errors of single precision.
     """
-    exported = _answers.Model(tree)
-    estimator = model
+    # Dates are compared as numbers.
+    exported = _answers.Model({**tree, "table": None, "moments": None})
+    estimator = without_columns(model)
     rows: Any = None
-    if isinstance(model, TableModel):
-        estimator = model.estimator
-        table = probe_table(model.preprocessor)
-        rows, found = model.inputs(table), _answers.encoded(tree["table"], table)
+    if _reads_tables(model):
+        table = probe_table(model.preprocessor_)
+        rows = model.preprocessor_.transform(table, extra="drop")
+        found = _answers.encoded(tree["table"], table)
         if not np.allclose(found, rows):
             at = int(np.argmax(np.abs(found - rows).max(axis=0)))
-            name = model.preprocessor.feature_names_out()[at]
+            name = model.preprocessor_.feature_names_out()[at]
             raise ExportError(
                 f"The input {name!r} is made of its column in a way that exported files do not "
                 "know. Leave the column out, or load the model with mercer."
             )
-        exported = _answers.Model({**tree, "table": None, "moments": None})
     else:
-        estimator, rows = without_columns(model), _probes(model)
+        rows = _probes(model)
     scored = hasattr(estimator, "decision_function")
     if scored:
         expected, found = estimator.decision_function(rows), exported.decision_function(rows)
     else:
-        expected = estimator.predict(rows) * tree["unit"] + tree["mean"]
+        expected = estimator.predict(rows)
         found = exported.predict(rows)
     largest = float(np.abs(expected).max(initial=0.0))
     differ = np.abs(np.asarray(found) - expected)
@@ -256,11 +269,6 @@ def source_of(model: Any) -> str:
     ExportError
         If it cannot be exported.
     """
-    columns = getattr(model, "_columns", None)
-    if isinstance(columns, TablePreprocessor) and hasattr(model, "feature_names_in_"):
-        columns = copy.copy(columns)
-        columns.exclude = (*columns.exclude, _NO_TARGET)
-        model = TableModel(without_columns(model), columns, _NO_TARGET)
     tree = model_tree(model)
     check_tree(tree, model)
     arrays: dict[str, NDArray[Any]] = {}
@@ -306,7 +314,6 @@ def _place_of_import(line: str) -> tuple[bool, bool, bool, str]:
 
 
 def _head(model: Any, tree: Tree) -> str:
-    estimator = model.estimator if isinstance(model, TableModel) else model
     answers = ", ".join(f"{name}(rows)" for name in _answers_of(tree))
     if tree["table"] is None:
         rows = f"rows: an array of shape (n_rows, {tree['n_features']})"
@@ -317,7 +324,7 @@ def _head(model: Any, tree: Tree) -> str:
             f"{json.dumps(names)}"
         )
     text = (
-        f"{type(estimator).__name__}, exported by mercer {__version__}. Needs NumPy only.\n\n"
+        f"{type(model).__name__}, exported by mercer {__version__}. Needs NumPy only.\n\n"
         f"{answers}\n{rows}\n\n"
         "As a program it takes a CSV file and writes predictions as CSV."
     )

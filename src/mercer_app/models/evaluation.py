@@ -12,16 +12,14 @@ from numpy.typing import NDArray
 
 from mercer.columns.views import check_names
 from mercer.default import DefaultLearner
-from mercer.estimators import TableModel
-from mercer.estimators.asking import class_answers_of
-from mercer.estimators.table import check_marks
-from mercer.inspection import history_in_units, loss_units, name_of_loss
+from mercer.inspection import history_in_units, loss_units, name_of_loss, unit_of_target
 from mercer.losses import Logistic, Softmax, Squared
 from mercer_app.files import read_tables, schema
 from mercer_app.files.tables import Labelled, find_files, has_types, in_place
 from mercer_app.models.files import Oddities, column_types, encoded_tables, values_of
 from mercer_app.models.measures import RowSample, novel_rows, refuse_unknown, scores_for
 from mercer_app.models.shards import Asked, Workers, encoded_shard, of_shards
+from mercer_app.rows import TableRows, check_marks
 from mercer_cluster.progress import Callback
 from mercer_cluster.shards import FileShard
 
@@ -59,7 +57,7 @@ class Evaluation(NamedTuple):
 
 
 def check_test_data(
-    model: TableModel,
+    reads: TableRows,
     data: str | os.PathLike[str],
     *,
     target: str | None,
@@ -69,7 +67,7 @@ def check_test_data(
 
     Parameters
     ----------
-    model : TableModel
+    reads : TableRows
         A model past its warm-up.
     data : path
         As for :func:`mercer_app.files.read_tables`.
@@ -84,53 +82,51 @@ def check_test_data(
         Column of the targets; None for novelty detection on files without labels.
     """
     names = schema(data).names
-    name = model.target if target is None else target
-    if not model.has_target and target is None and name not in names:
+    name = reads.target if target is None else target
+    if not reads.has_target and target is None and name not in names:
         name = None  # labels are seldom known
-    if outlier is not None and (model.has_target or name is None):
-        why = "it is of task {model.task!r}" if model.has_target else "there are no labels"
+    if outlier is not None and (reads.has_target or name is None):
+        why = "it is of task {reads.task!r}" if reads.has_target else "there are no labels"
         raise ValueError(
-            f"`outlier` says which label marks novel rows, but {why.format(model=model)}. "
-            + ("Leave it out." if model.has_target else "Name their column with `target`.")
+            f"`outlier` says which label marks novel rows, but {why.format(reads=reads)}. "
+            + ("Leave it out." if reads.has_target else "Name their column with `target`.")
         )
-    more = [column for column in (name, model.compared_within) if column is not None]
-    inputs, others = model.preprocessor.feature_names_in_, model.preprocessor.exclude
+    more = [column for column in (name, reads.compared_within) if column is not None]
+    inputs, others = reads.preprocessor.feature_names_in_, reads.preprocessor.exclude
     check_names(inputs, names, f"{data}", taken=[*more, *others])
     check_names(more, names, f"{data}", taken=inputs)
     return name
 
 
 def check_marks_of_novelty(
-    model: TableModel, data: str | os.PathLike[str], *, outlier: str | None
+    reads: TableRows, data: str | os.PathLike[str], *, outlier: str | None
 ) -> None:
     """Raise ``ValueError`` unless test data, if they have the target, say which rows are novel.
 
     Parameters
     ----------
-    model : TableModel
+    reads : TableRows
         A model past its warm-up; nothing is checked but of novelty detection.
     data, outlier
         As for :func:`check_test_data`, which comes first.
     """
-    name = model.target
-    if model.task != "novelty" or name is None or name not in schema(data).names:
+    name = reads.target
+    if reads.task != "novelty" or name is None or name not in schema(data).names:
         return
     labels = []
-    for table in read_tables(data, columns=[name], column_types=column_types(model, data)):
+    for table in read_tables(data, columns=[name], column_types=column_types(reads, data)):
         check_marks(table, name)
-        labels.append(model.targets(table, column=name))
+        labels.append(reads.targets(table, column=name))
     if labels:
         novel_rows(np.concatenate(labels), outlier)
 
 
-def check_classes(
-    model: TableModel, classes: Collection[Any], data: str | os.PathLike[str]
-) -> None:
+def check_classes(reads: TableRows, classes: Collection[Any], data: str | os.PathLike[str]) -> None:
     """Raise ``ValueError`` if test data have none of the classes that a training has met.
 
     Parameters
     ----------
-    model : TableModel
+    reads : TableRows
         A model past its warm-up.
     classes : collection of labels
         Those among the first rows; nothing is checked if there are none.
@@ -139,12 +135,12 @@ def check_classes(
     """
     if not classes:
         return
-    target, found = str(model.target), set()
-    types = column_types(model, data)
+    target, found = str(reads.target), set()
+    types = column_types(reads, data)
     if all(isinstance(label, str) for label in classes) and not has_types(find_files(data)):
         types[target] = "string"  # all digits are text here, too
     tables = read_tables(data, columns=[target], column_types=types)
-    for labels in in_place(data, tables, model.targets, labelled=Labelled(target)):
+    for labels in in_place(data, tables, reads.targets, labelled=Labelled(target)):
         found.update(np.unique(labels).tolist())
         if not found.isdisjoint(classes):
             return
@@ -153,7 +149,7 @@ def check_classes(
 
 
 def evaluate(
-    model: TableModel,
+    reads: TableRows,
     data: str | os.PathLike[str],
     *,
     target: str | None = None,
@@ -168,7 +164,7 @@ def evaluate(
 
     Parameters
     ----------
-    model : TableModel
+    reads : TableRows
         A fitted model.
     data, target, outlier
         As for :func:`check_test_data`.
@@ -221,14 +217,14 @@ def evaluate(
     UserWarning
         If it does not know some of the classes.
     """
-    name = check_test_data(model, data, target=target, outlier=outlier)
-    more = () if model.compared_within is None else (model.compared_within,)
-    found = _Held(model, outlier, n_keep, keep)
+    name = check_test_data(reads, data, target=target, outlier=outlier)
+    more = () if reads.compared_within is None else (reads.compared_within,)
+    found = _Held(reads, outlier, n_keep, keep)
     if workers is None:
-        for rows in encoded_tables(model, data, target=name, more=more, strict=strict):
-            found.add(model, *rows)
+        for rows in encoded_tables(reads, data, target=name, more=more, strict=strict):
+            found.add(reads, *rows)
     else:
-        asked = Asked(model, name, (outlier, n_keep, tuple(keep)), strict=strict)
+        asked = Asked(reads, name, (outlier, n_keep, tuple(keep)), strict=strict)
         answers = of_shards(
             _of_shard, asked, data, workers, stage="evaluate", more=more, callback=callback
         )
@@ -236,7 +232,7 @@ def evaluate(
         for _, (part, its_odd) in sorted(answers, key=lambda answer: answer[0]):
             found.merge(part)
             odd.merge(its_odd)
-        odd.warn(model, data)
+        odd.warn(reads, data)
     scores, kept = found.scores, found.kept
     if not scores.n_rows:
         some = "" if name is None else f" with a value of {name!r}"
@@ -267,21 +263,21 @@ class _Held:
 
     def __init__(
         self,
-        model: TableModel,
+        reads: TableRows,
         outlier: str | None,
         n_keep: int,
         keep: Sequence[str] = (),
         part: int = 0,
     ) -> None:
         self.keep = keep
-        self.scores = scores_for(model, outlier, part)
+        self.scores = scores_for(reads, outlier, part)
         self.kept = RowSample(n_keep, part)
 
-    def add(self, model: TableModel, table: Any, X: NDArray[np.floating], y: Any) -> None:
+    def add(self, reads: TableRows, table: Any, X: NDArray[np.floating], y: Any) -> None:
         """Take some more rows."""
         if y is None:
             y = np.empty((len(X), 0))
-        group = None if model.compared_within is None else model.groups(table)
+        group = None if reads.compared_within is None else reads.groups(table)
         self.scores.add(X, y, group)
         self.kept.add(X, y, group, values_of(table, self.keep) if self.kept.size else None)
 
@@ -294,10 +290,10 @@ class _Held:
 def _of_shard(asked: Asked, shard: FileShard, number: int) -> tuple[tuple[_Held, Oddities], int]:
     """Add up over the rows of a shard."""
     outlier, n_keep, keep = asked.more
-    found = _Held(asked.model, outlier, n_keep, keep, number)
+    found = _Held(asked.reads, outlier, n_keep, keep, number)
     odd = Oddities(strict=asked.strict)
     for rows in encoded_shard(asked, shard, odd):
-        found.add(asked.model, *rows)
+        found.add(asked.reads, *rows)
     return (found, odd), odd.n_rows
 
 
@@ -319,12 +315,12 @@ class ProgressError(NamedTuple):
     note: str
 
 
-def progress_error(model: TableModel) -> ProgressError | None:
+def progress_error(reads: TableRows) -> ProgressError | None:
     """Return the mean error of rows that were predicted before they were learned.
 
     Parameters
     ----------
-    model : TableModel
+    reads : TableRows
         A fitted model.
 
     Returns
@@ -332,11 +328,11 @@ def progress_error(model: TableModel) -> ProgressError | None:
     error : ProgressError or None
         None but for classifications and regressions that minimise the mean of a loss.
     """
-    estimator: Any = model.estimator
-    predicts = model.task in ("classification", "regression")
+    estimator: Any = reads.estimator
+    predicts = reads.task in ("classification", "regression")
     if not predicts or estimator.risk_ is not None:
         return None
-    history = history_in_units(model)
+    history = history_in_units(reads.model)
     if not history.n_samples.size:
         return None
     if isinstance(estimator.learner_, DefaultLearner):
@@ -353,35 +349,35 @@ def progress_error(model: TableModel) -> ProgressError | None:
         how = "of the second half of the rows, each predicted before its step"
     if not math.isfinite(loss):
         return None
-    name, value, unit = name_of_loss(estimator), loss, loss_units(model).name
+    name, value, unit = name_of_loss(estimator), loss, loss_units(reads.model).name
     if isinstance(estimator.loss_, Squared):
         name, value, unit = "RMSE", math.sqrt(2.0 * loss), unit.removesuffix("²")
-    form = model.target_form_
+    form = reads.target_form
     if form is not None and form.kind != "number":
         name += f" in {unit}"
     return ProgressError(
         f"{name}, {rows}",
         value,
-        f"No test data were given: the {name} is {how}{_comparison(model)}. Rows of a test file "
+        f"No test data were given: the {name} is {how}{_comparison(reads)}. Rows of a test file "
         "(--test) say more.",
     )
 
 
-def said_of_progress(model: TableModel) -> list[str]:
+def said_of_progress(reads: TableRows) -> list[str]:
     """Say how good a model is after a fit without test data, in a line for each measure."""
-    seen, right = progress_error(model), _right_of_kept_back(model)
+    seen, right = progress_error(reads), _right_of_kept_back(reads)
     return [
         *([] if seen is None else [f"{seen.name}: {seen.value:.4g}"]),
         *([right] if right else []),
     ]
 
 
-def _right_of_kept_back(model: TableModel) -> str:
+def _right_of_kept_back(reads: TableRows) -> str:
     """Say how many of the rows that a classifier kept back it is right for; "" of other models."""
-    held = getattr(model.estimator, "held_out_", None)
-    if model.task != "classification" or held is None or not held.weights.any():
+    held = getattr(reads.estimator, "held_out_", None)
+    if reads.task != "classification" or held is None or not held.weights.any():
         return ""
-    said = class_answers_of(model.estimator, held.scores).labels
+    said = reads.estimator.targets_.said(held.scores).labels
     labels, numbers = np.unique(held.y, return_inverse=True)
     shares = np.bincount(numbers, weights=held.weights) / held.weights.sum()
     right = float(np.average(said == held.y, weights=held.weights))
@@ -391,11 +387,12 @@ def _right_of_kept_back(model: TableModel) -> str:
     )
 
 
-def _comparison(model: TableModel) -> str:
+def _comparison(reads: TableRows) -> str:
     """Say what knowing no inputs would give."""
-    estimator: Any = model.estimator
+    estimator: Any = reads.estimator
     if isinstance(estimator.loss_, Squared):
-        return f"; the standard deviation of the target is {model.target_scale_:.4g}"
+        deviation = _deviation_of_target(estimator)
+        return "" if deviation is None else f"; their standard deviation is {deviation:.4g}"
     if not isinstance(estimator.loss_, Logistic | Softmax) or estimator.class_weight is not None:
         return ""
     if isinstance(estimator.loss_, Logistic) and estimator.classes_.size > 2:
@@ -403,3 +400,12 @@ def _comparison(model: TableModel) -> str:
     shares = estimator.class_counts_ / estimator.class_counts_.sum()
     entropy = -float(np.sum(shares * np.log(np.where(shares > 0.0, shares, 1.0))))
     return f"; going by the shares of the classes alone it is {entropy:.4g}"
+
+
+def _deviation_of_target(estimator: Any) -> float | None:
+    """Return the standard deviation of a target, of rows kept back or of the first ones."""
+    held, unit = estimator.held_out_, unit_of_target(estimator)
+    if held is not None and held.weights.any():
+        mean = np.average(held.y, weights=held.weights)
+        return float(np.sqrt(np.average((held.y - mean) ** 2, weights=held.weights)))
+    return None if unit is None else unit[1]

@@ -23,7 +23,6 @@ from mercer.columns.null_values import NullValues
 from mercer.columns.odd_cells import Unreadable
 from mercer.columns.readings import held_before
 from mercer.columns.views import listed
-from mercer.estimators import TableModel
 from mercer.model_file import load_model, replacing
 from mercer_app.files import read_tables, schema
 from mercer_app.files.places import FilePath, check_place, local_path
@@ -36,7 +35,7 @@ from mercer_app.files.tables import (
     with_nulls,
 )
 from mercer_app.messages import leave_output, note
-from mercer_app.models.rows import table_model_of
+from mercer_app.rows import TableRows
 
 Place = TypeVar("Place", bound=FilePath)
 
@@ -44,8 +43,8 @@ Place = TypeVar("Place", bound=FilePath)
 _ENDINGS = (".parquet", ".pq", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".arrow", ".feather", ".ipc")
 
 
-def load_table_model(path: Path, target: str | None = None) -> TableModel:
-    """Load a model of tables, or one that learned tables or rows with named features.
+def load_table_rows(path: Path, target: str | None = None) -> TableRows:
+    """Load a model that learned tables, or rows with named features, and what reads them.
 
     Parameters
     ----------
@@ -60,15 +59,13 @@ def load_table_model(path: Path, target: str | None = None) -> TableModel:
         If there is no such file, or it is no such model.
     """
     model = load_model_file(path)
-    if isinstance(model, TableModel):
-        return model
-    of_rows = table_model_of(model, target)
-    if of_rows is None:
+    found = TableRows.of(model, target)
+    if found is None:
         raise ValueError(
             f"{path} holds a {type(model).__name__} of arrays without named columns, as `save` "
             "writes it. Use `mercer.load_model` in Python, or train with `mercer fit`."
         )
-    return of_rows
+    return found
 
 
 def load_model_file(path: Path) -> Any:
@@ -79,55 +76,55 @@ def load_model_file(path: Path) -> Any:
 
 
 def note_extra(
-    model: TableModel, data: str | os.PathLike[str], *used: str | None, quiet: bool = False
+    reads: TableRows, data: str | os.PathLike[str], *used: str | None, quiet: bool = False
 ) -> None:
     """Say once which columns of the files neither training knew nor this command uses."""
-    for text in said_of_extra(model, data, *used):
+    for text in said_of_extra(reads, data, *used):
         note(text, quiet=quiet)
 
 
-def said_of_extra(model: TableModel, data: str | os.PathLike[str], *used: str | None) -> list[str]:
+def said_of_extra(reads: TableRows, data: str | os.PathLike[str], *used: str | None) -> list[str]:
     """Return what there is to say of columns that neither training knew nor anybody uses."""
-    known = {*model.preprocessor.columns_in_, *model.preprocessor.exclude, *used}
+    known = {*reads.preprocessor.columns_in_, *reads.preprocessor.exclude, *used}
     extra = [name for name in schema(data).names if name not in known]
     said = f"{data}: not looked at, as training had no such column: {listed(extra)}"
     return [said] if extra else []
 
 
-def as_learned(model: TableModel, data: Place, target: str | None = None) -> Place:
+def as_learned(reads: TableRows, data: Place, target: str | None = None) -> Place:
     """Join a path with what stands for no value in the files that a model learned.
 
     Parameters
     ----------
-    model : TableModel
+    reads : TableRows
         The model.
     data : path
         Files to answer for.
     target : str or None, default=None
         What the column of the targets is called there, if not as in training.
     """
-    marks = model.preprocessor.nulls_.marks
+    marks = reads.preprocessor.nulls_.marks
     if target is not None:
-        marks += tuple((target, mark) for name, mark in marks if name == model.target)
+        marks += tuple((target, mark) for name, mark in marks if name == reads.target)
     return with_nulls(data, NullValues(marks))
 
 
-def column_types(model: TableModel, data: str | os.PathLike[str]) -> dict[str, str]:
+def column_types(reads: TableRows, data: str | os.PathLike[str]) -> dict[str, str]:
     """Types of columns that CSV files must be read with: text stays text, even if all digits."""
     if has_types(find_files(data)):
         return {}
-    text = list(model.text_columns_)
-    labels = getattr(model.estimator, "classes_", None)
+    text = list(reads.text_columns_)
+    labels = getattr(reads.estimator, "classes_", None)
     if labels is not None and labels.dtype.kind == "U":
-        text.append(str(model.target))
+        text.append(str(reads.target))
     found = schema(data)
     types = dict.fromkeys(sorted(set(text) & set(found.names)), "string")
-    return types | dict.fromkeys(_numbers_as_text(model, found, types), "float64")
+    return types | dict.fromkeys(_numbers_as_text(reads, found, types), "float64")
 
 
-def _numbers_as_text(model: TableModel, found: Any, types: Mapping[str, str]) -> Iterator[str]:
+def _numbers_as_text(reads: TableRows, found: Any, types: Mapping[str, str]) -> Iterator[str]:
     """Name columns of numbers some of whose cells are none here, or have digits after zeros."""
-    for name, reading in model.preprocessor.readings_.items():
+    for name, reading in reads.preprocessor.readings_.items():
         if name in types or name not in found.names or reading.was_text or not reading.used:
             continue
         plain = reading.kind == "number" or reading.form == "yyyymmdd"
@@ -161,10 +158,10 @@ class Oddities:
         self.new: Counter[str] = Counter()
         self.examples: dict[str, str] = {}
 
-    def look(self, model: TableModel, table: Any) -> None:
+    def look(self, reads: TableRows, table: Any) -> None:
         """Take a table."""
-        self.gaps.update(model.preprocessor.new_gaps(table))
-        for name, (n, category) in model.preprocessor.new_categories(table).items():
+        self.gaps.update(reads.preprocessor.new_gaps(table))
+        for name, (n, category) in reads.preprocessor.new_categories(table).items():
             self.new[name] += n
             self.examples.setdefault(name, category)
         self.n_rows += table.num_rows
@@ -178,21 +175,21 @@ class Oddities:
         self.new.update(other.new)
         self.examples = {**other.examples, **self.examples}
 
-    def warn(self, model: TableModel, data: str | os.PathLike[str]) -> None:
+    def warn(self, reads: TableRows, data: str | os.PathLike[str]) -> None:
         """Warn of what there was."""
-        for text in self.said(model, data):
+        for text in self.said(reads, data):
             warnings.warn(text, stacklevel=3)
 
-    def said(self, model: TableModel, data: str | os.PathLike[str]) -> list[str]:
+    def said(self, reads: TableRows, data: str | os.PathLike[str]) -> list[str]:
         """Return what there is to say of it."""
         texts = self.unreadable.said()
         if self.unlabelled:
             texts.append(
-                f"{data} has {_rows(self.unlabelled)} without a value of {model.target!r}. There "
+                f"{data} has {_rows(self.unlabelled)} without a value of {reads.target!r}. There "
                 "is nothing to compare with in them: they are left out."
             )
         if self.gaps:
-            filled = model.preprocessor.fillings()
+            filled = reads.preprocessor.fillings()
             said = [
                 f"{k!r} ({_rows(n)}; taken as {filled[k]})" for k, n in self.gaps.most_common(10)
             ]
@@ -206,7 +203,7 @@ class Oddities:
                 for k, n in self.new.most_common(10)
             ]
             texts.append(
-                f"{data} holds categories that the {_rows(model.preprocessor.n_samples_seen_)} "
+                f"{data} holds categories that the {_rows(reads.preprocessor.n_samples_seen_)} "
                 "which training measured did not have; they are taken as '(other)': "
                 f"{', '.join(said)}{' and others' * (len(self.new) > 10)}."
             )
@@ -217,7 +214,7 @@ Encoded = tuple[Any, NDArray[np.floating], Any]
 
 
 def encoded_tables(
-    model: TableModel,
+    reads: TableRows,
     data: str | os.PathLike[str],
     *,
     target: str | None = None,
@@ -234,15 +231,15 @@ def encoded_tables(
         cells that cannot be what their columns are, unless ``odd`` is to take that down. With
         ``strict`` the first such cell is an error.
     """
-    refuse_text(model, data)
-    columns, types = columns_of(model, target, more), column_types(model, data)
+    refuse_text(reads, data)
+    columns, types = columns_of(reads, target, more), column_types(reads, data)
     found = Oddities(strict=strict) if odd is None else odd
     seen = found.unreadable
     tables = read_tables(data, columns=columns, column_types=types, unreadable=seen)
-    tables = looked_through(data, tables, model.preprocessor, seen)
-    yield from encoded_in_place(partial(in_place, data, tables), model, target, found)
+    tables = looked_through(data, tables, reads.preprocessor, seen)
+    yield from encoded_in_place(partial(in_place, data, tables), reads, target, found)
     if odd is None:
-        found.warn(model, data)
+        found.warn(reads, data)
 
 
 def values_of(table: Any, names: Sequence[str]) -> dict[str, NDArray[Any]]:
@@ -255,14 +252,14 @@ def values_of(table: Any, names: Sequence[str]) -> dict[str, NDArray[Any]]:
     return found
 
 
-def columns_of(model: TableModel, target: str | None, more: Sequence[str]) -> list[str]:
+def columns_of(reads: TableRows, target: str | None, more: Sequence[str]) -> list[str]:
     """Columns to read for a model: its inputs, others, and the target."""
     more = [*more] if target is None else [*more, target]
-    return list(dict.fromkeys([*model.preprocessor.feature_names_in_, *more]))
+    return list(dict.fromkeys([*reads.preprocessor.feature_names_in_, *more]))
 
 
 def encoded_in_place(
-    read: Callable[..., Iterator[Encoded]], model: TableModel, target: str | None, odd: Oddities
+    read: Callable[..., Iterator[Encoded]], reads: TableRows, target: str | None, odd: Oddities
 ) -> Iterator[Encoded]:
     """Encode tables, those with a target where one is named, and take down what is odd about them.
 
@@ -271,17 +268,17 @@ def encoded_in_place(
     read : callable
         Takes what encodes a table, and ``labelled``, as :func:`mercer_app.files.tables.in_place`
         does.
-    model, target, odd
+    reads, target, odd
         The model, the column of the targets, if any, and where to take it down.
     """
 
     def encoded(table: Any) -> Encoded:
-        X = model.inputs(table, extra="drop", lenient=True)
-        y = None if target is None else model.targets(table, column=target)
-        odd.look(model, table)
+        X = reads.inputs(table, extra="drop", lenient=True)
+        y = None if target is None else reads.targets(table, column=target)
+        odd.look(reads, table)
         return table, X, y
 
-    labelled = Labelled(target if model.has_target else None)
+    labelled = Labelled(target if reads.has_target else None)
     yield from read(encoded, labelled=labelled)
     odd.unlabelled += labelled.n_left_out
 
@@ -290,7 +287,7 @@ def _rows(n: int) -> str:
     return f"{n:,} row{'s' * (n != 1)}"
 
 
-def refuse_text(model: TableModel, data: str | os.PathLike[str]) -> None:
+def refuse_text(reads: TableRows, data: str | os.PathLike[str]) -> None:
     """Raise if most cells of a column of numbers, dates or times are none: it is another column.
 
     Raises
@@ -298,16 +295,16 @@ def refuse_text(model: TableModel, data: str | os.PathLike[str]) -> None:
     ValueError
         Naming the place of the first such cell.
     """
-    names = {*model.preprocessor.feature_names_in_} - {*model.text_columns_}
-    readings = {n: one for n, one in model.preprocessor.readings_.items() if n in names}
-    types = column_types(model, data)
+    names = {*reads.preprocessor.feature_names_in_} - {*reads.text_columns_}
+    readings = {n: one for n, one in reads.preprocessor.readings_.items() if n in names}
+    types = column_types(reads, data)
     changed = [f.name for f in schema(data) if f.name in readings and "string" in str(f.type)]
     if not changed:
         return
     odd, n_cells = Unreadable(strict=False), Counter[str]()
     given = {name: kind for name, kind in types.items() if name in changed}
     tables = read_tables(data, columns=changed, column_types=given, unreadable=odd)
-    for table in looked_through(data, tables, model.preprocessor, odd):
+    for table in looked_through(data, tables, reads.preprocessor, odd):
         n_cells.update({n: table.num_rows - table.column(n).null_count for n in changed})
     for name, n in odd.counts.items():
         _, cell, place = odd.first[name]

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from mercer.display import tail_of
-from mercer.estimators import TableModel
-from mercer.estimators.asking import encoded_targets, pair_parts, predictions_of, scores_of
 from mercer.inspection import loss_units
 from mercer.metrics import auc_standard_error, concordance, ndcg
+from mercer_app.rows import TableRows
 
 Array = NDArray[np.float64]
 _SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)
@@ -27,28 +26,28 @@ _NAMED = 5  # labels in a message
 LEVELS = (0.9, 0.95, 0.99)
 
 
-def scores_for(model: TableModel, outlier: str | None = None, part: int = 0) -> Scores:
+def scores_for(reads: TableRows, outlier: str | None = None, part: int = 0) -> Scores:
     """Return what adds up the measures of a model's task.
 
     Parameters
     ----------
-    model : TableModel
+    reads : TableRows
         A fitted model.
     outlier : str, default=None
         Label of novel rows; None: the rarer of two.
     part : int, default=0
         Which part of the rows it is for: samples of parts differ.
     """
-    if model.task == "novelty":
-        return Novelties(model, outlier)
-    if model.task == "rank":
-        return Rankings(model, part)
+    if reads.task == "novelty":
+        return Novelties(reads, outlier)
+    if reads.task == "rank":
+        return Rankings(reads, part)
     kinds: dict[str, Any] = {
         "classification": Classes,
         "regression": Quantities,
         "gp": Densities,
     }
-    found: Scores = kinds[model.task](model)
+    found: Scores = kinds[reads.task](reads)
     return found
 
 
@@ -56,7 +55,7 @@ class _WithoutModel:
     """Sums that travel without the model that made them; such ones can only be merged."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in vars(self).items() if k not in ("model", "estimator")}
+        return {k: v for k, v in vars(self).items() if k != "estimator"}
 
 
 class Scores(_WithoutModel, ABC):
@@ -109,15 +108,15 @@ class Scores(_WithoutModel, ABC):
 class Classes(Scores):
     """Measures of a classification."""
 
-    def __init__(self, model: TableModel) -> None:
-        self.estimator: Any = model.estimator
-        self.target = model.target
+    def __init__(self, reads: TableRows) -> None:
+        self.estimator: Any = reads.estimator
+        self.target = reads.target
         self.n_rows = 0
         self.counts: dict[Any, NDArray[np.int64]] = {}  # label -> rows, errors
         self.log_loss = 0.0
         self.scores: list[Array] = []
         self.positive: list[NDArray[np.bool_]] = []
-        self.tail = None if self.estimator.risk_ is None else LossTail(model)
+        self.tail = None if self.estimator.risk_ is None else LossTail(reads)
 
     def add(self, X: NDArray[np.floating], y: NDArray[Any], group: Array | None = None) -> None:
         classes = self.estimator.classes_
@@ -143,7 +142,7 @@ class Classes(Scores):
         if self.tail is not None:
             known = np.isin(y, classes)  # rows of other classes have no loss
             if known.any():
-                self.tail.add(y[known], scores_of(self.estimator, X[known]))
+                self.tail.add(y[known], self.estimator.scores(X[known]))
         self.n_rows += len(y)
 
     def merge(self, other: Self) -> None:
@@ -223,14 +222,15 @@ def _listed(labels: Collection[Any]) -> str:
 class Quantities(Scores):
     """Measures of a regression, in units of the target."""
 
-    def __init__(self, model: TableModel) -> None:
-        self.model = model
-        self.tail = LossTail(model) if hasattr(model.estimator, "loss_") else None
-        levels = getattr(getattr(model.estimator, "loss_", None), "levels", None)
+    def __init__(self, reads: TableRows) -> None:
+        self.estimator: Any = reads.estimator
+        self.form = reads.target_form
+        self.tail = LossTail(reads) if hasattr(reads.estimator, "loss_") else None
+        levels = getattr(getattr(reads.estimator, "loss_", None), "levels", None)
         self.levels = None if levels is None else np.atleast_1d(np.asarray(levels, dtype=float))
         self.n_rows = 0
-        # Sums about the mean of training: squares of far-away values would cancel.
-        self.sums = np.zeros(4)  # y, y^2, squared and absolute errors
+        self.mean = self.spread = 0.0  # of the targets, and their squares about it
+        self.errors = np.zeros(2)  # squared and absolute ones
         self.pinball: Array = np.zeros(0 if self.levels is None else self.levels.size)
         self.covered: Array = self.pinball.copy()
         self.between = 0
@@ -245,32 +245,38 @@ class Quantities(Scores):
             above, below = residual[:, np.argmin(self.levels)], residual[:, np.argmax(self.levels)]
             self.between += int(((above >= 0.0) & (below <= 0.0)).sum())
             middle = predicted[:, np.argmin(np.abs(self.levels - 0.5))]
-        centred = y - self.model.target_mean_
-        error = middle - y
-        self.sums += [centred.sum(), centred @ centred, error @ error, np.abs(error).sum()]
+        error, mean = middle - y, float(np.mean(y)) if len(y) else 0.0
+        self.errors += [error @ error, np.abs(error).sum()]
+        self._add_targets(len(y), mean, float(np.sum((y - mean) ** 2)))
         self.n_rows += len(y)
 
+    def _add_targets(self, n: int, mean: float, spread: float) -> None:
+        """Add up squares about means, of which those of far-away values do not cancel."""
+        total, apart = max(self.n_rows + n, 1), mean - self.mean
+        self.spread += spread + apart**2 * self.n_rows * n / total
+        self.mean += apart * n / total
+
     def merge(self, other: Self) -> None:
+        self._add_targets(other.n_rows, other.mean, other.spread)
         super().merge(other)
-        self.sums += other.sums
+        self.errors += other.errors
         self.pinball += other.pinball
         self.covered += other.covered
         self.between += other.between
 
     def _predicted(self, X: NDArray[np.floating], y: NDArray[Any]) -> Array:
         """Predict; the losses are made of the same scores, which are what takes time."""
-        model, estimator = self.model, self.model.estimator
         if self.tail is None:
-            return model.predict_inputs(X)
-        scores = scores_of(estimator, X)
-        self.tail.add((y - model.target_mean_) / model.target_scale_, scores)
-        return predictions_of(estimator, scores) * model.target_scale_ + model.target_mean_
+            return np.asarray(self.estimator.predict(X))
+        scores = self.estimator.scores(X)
+        self.tail.add(y, scores)
+        return np.asarray(self.estimator.targets_.predict(scores))
 
     def measures(self) -> dict[str, Any]:
         return self._usual() | ({} if self.tail is None else self.tail.measures())
 
     def _usual(self) -> dict[str, Any]:
-        n, form = self.n_rows, self.model.target_form_
+        n, form = self.n_rows, self.form
         result: dict[str, Any] = {}
         if form is not None and form.kind != "number":
             result["unit"] = form.unit
@@ -286,22 +292,21 @@ class Quantities(Scores):
                 result[f"coverage_{level:g}"] = float(covered / n)
             if 0.5 not in self.levels:
                 return result
-        total, squares, squared_errors, absolute_errors = self.sums.tolist()
+        squared_errors, absolute_errors = self.errors.tolist()
         result["mse"] = squared_errors / n
         result["rmse"] = float(np.sqrt(squared_errors / n))
         result["mae"] = absolute_errors / n
-        spread = squares - total * total / n
-        if spread > 0.0:
-            result["r2"] = 1.0 - squared_errors / spread
+        if self.spread > 0.0:
+            result["r2"] = 1.0 - squared_errors / self.spread
         return result
 
 
 class Densities(Scores):
     """Measures of a Gaussian process: of its means, and of the errors it says they have."""
 
-    def __init__(self, model: TableModel) -> None:
-        self.model = model
-        self.means = Quantities(model)
+    def __init__(self, reads: TableRows) -> None:
+        self.estimator: Any = reads.estimator
+        self.means = Quantities(reads)
         self.tail: LossTail | None = None
         self.n_rows = 0
         self.log_density = 0.0
@@ -309,8 +314,8 @@ class Densities(Scores):
 
     def add(self, X: NDArray[np.floating], y: NDArray[Any], group: Array | None = None) -> None:
         self.means.add(X, y)
-        std = self.model.predict_std(X)
-        z = (y - self.model.predict_inputs(X)) / std
+        mean, std = self.estimator.predict(X, return_std=True, include_noise=True)
+        z = (y - mean) / std
         self.log_density -= float((0.5 * z**2 + np.log(std)).sum())
         self.inside += int((np.abs(z) <= _INTERVAL_90).sum())
         self.n_rows += len(y)
@@ -332,8 +337,8 @@ class Densities(Scores):
 class Novelties(Scores):
     """Measures of a novelty detector; of its ranking only if there are labels."""
 
-    def __init__(self, model: TableModel, outlier: str | None) -> None:
-        self.estimator: Any = model.estimator
+    def __init__(self, reads: TableRows, outlier: str | None) -> None:
+        self.estimator: Any = reads.estimator
         self.outlier = outlier
         self.tail: LossTail | None = None
         self.n_rows = 0
@@ -425,12 +430,12 @@ def _same(value: Any, text: str) -> bool:
 class Rankings(Scores):
     """Measures of a ranking: of its scores, or of its answers on pairs if it has no scores."""
 
-    def __init__(self, model: TableModel, part: int = 0) -> None:
-        self.estimator: Any = model.estimator
-        self.labels = pair_parts(self.estimator).labels
+    def __init__(self, reads: TableRows, part: int = 0) -> None:
+        self.estimator: Any = reads.estimator
+        self.labels = self.estimator.targets_.labels
         self.tail: LossTail | None = None
         self.n_rows = 0
-        self.sample = None if model.scores_rows else RowSample(_JUDGED, part)
+        self.sample = None if reads.scores_rows else RowSample(_JUDGED, part)
         self.parts: list[tuple[Array, Array | None, NDArray[Any]]] = []  # scores, groups, y
 
     def add(self, X: NDArray[np.floating], y: NDArray[Any], group: Array | None = None) -> None:
@@ -514,20 +519,20 @@ class LossTail(_WithoutModel):
 
     Parameters
     ----------
-    model : TableModel
+    reads : TableRows
         A classification or a regression with a loss.
     """
 
-    def __init__(self, model: TableModel) -> None:
-        self.estimator: Any = model.estimator
-        self.factor = loss_units(model).factor
+    def __init__(self, reads: TableRows) -> None:
+        self.estimator: Any = reads.estimator
+        self.factor = loss_units(reads.model).factor
         own = getattr(self.estimator.risk_, "level", None)
         self.levels = sorted({*LEVELS, *([] if own is None else [float(own)])})
         self.parts: list[Array] = []
 
     def add(self, y: NDArray[Any], scores: Array) -> None:
-        """Take rows: their targets, as the estimator learns them, and their scores."""
-        targets = encoded_targets(self.estimator, y)
+        """Take rows: their targets, in their own units, and their scores."""
+        targets = self.estimator.targets_.encode(y)
         self.parts.append(self.factor * self.estimator.loss_.value(targets, scores))
 
     @property

@@ -9,42 +9,43 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.answers.explain import Explanation, explanation
 from mercer.columns.views import check_names
 from mercer.conformal import check_coverage
-from mercer.estimators import TableModel
 from mercer_app.files import schema
 from mercer_app.files.dialect import check_names_of_file
+from mercer_app.rows import TableRows
 
 
-def check_columns(model: TableModel, data: str | PathLike[str], kept: Sequence[str]) -> None:
+def check_columns(reads: TableRows, data: str | PathLike[str], kept: Sequence[str]) -> None:
     """Raise ``ValueError`` unless data have the columns of a model, and those to copy."""
-    names, columns = schema(data).names, model.preprocessor
+    names, columns = schema(data).names, reads.preprocessor
     check_names_of_file(columns.feature_names_in_, names, f"{data}", taken=columns.exclude)
     check_names(kept, names, f"{data}")
 
 
-def check_interval(model: TableModel, coverage: float | None) -> None:
+def check_interval(reads: TableRows, coverage: float | None) -> None:
     """Refuse an interval before any row is read, if there is none."""
     if coverage is None:
         return
     check_coverage(coverage)
-    if model.task not in ("classification", "regression", "gp"):
+    if reads.task not in ("classification", "regression", "gp"):
         raise ValueError(
-            f"`--interval` is of quantities and classes, but this is {model.task}. Leave it out."
+            f"`--interval` is of quantities and classes, but this is {reads.task}. Leave it out."
         )
-    none = np.zeros((1, model.estimator.n_features_in_))
-    predictions(model, none, coverage)
+    none = np.zeros((1, reads.estimator.n_features_in_))
+    predictions(reads, none, coverage)
 
 
 def predicted_columns(
-    model: TableModel,
+    reads: TableRows,
     kept: Sequence[str],
     table: Any,
     X: NDArray[np.floating],
     coverage: float | None,
 ) -> dict[str, Any]:
     """Columns to write: those kept, and those of the predictions."""
-    predicted = predictions(model, X, coverage)
+    predicted = predictions(reads, X, coverage)
     clash = sorted(set(kept) & set(predicted))
     if clash:
         raise ValueError(
@@ -53,37 +54,66 @@ def predicted_columns(
     return {**{name: table.column(name) for name in kept}, **predicted}
 
 
+def explained(
+    model: Any,
+    table: Any,
+    X: NDArray[np.floating],
+    *,
+    background: NDArray[np.floating] | None = None,
+    output: Any = None,
+    random_state: int = 0,
+) -> Explanation:
+    """Say what each column adds to predictions for rows that were encoded, and told of, before.
+
+    Parameters
+    ----------
+    model : estimator
+        That reads tables.
+    table : pyarrow.Table
+        The rows, as displays show them.
+    X : ndarray of shape (n_rows, n_inputs)
+        The same, encoded.
+    background : ndarray of shape (n, n_inputs) or None, default=None
+        Encoded rows to compare with; None for those that the model keeps.
+    output, random_state
+        As for :meth:`mercer.KernelRegressor.explain`.
+    """
+    told = model._explained()._replace(encode=lambda rows: X if rows is table else rows)
+    return explanation(told, table, output=output, background=background, random_state=random_state)
+
+
 def predictions(
-    model: TableModel, X: NDArray[np.floating], coverage: float | None = None
+    reads: TableRows, X: NDArray[np.floating], coverage: float | None = None
 ) -> dict[str, NDArray[Any]]:
     """Columns of predictions for encoded rows, with intervals or sets if a coverage is given."""
-    found = _predictions(model, X)
+    found = _predictions(reads, X)
     if coverage is None:
         return found
-    if model.predicts_quantities:
-        ends = model.as_written(model.interval_of_inputs(X, coverage))
+    if reads.predicts_quantities:
+        ends = reads.as_written(reads.estimator.predict_interval(X, coverage))
         return {**found, "lower": ends[:, 0].copy(), "upper": ends[:, 1].copy()}
-    names = np.array([str(label) for label in model.estimator.classes_.tolist()], dtype=object)
-    sets = model.estimator.predict_set(X, coverage)
+    names = np.array([str(label) for label in reads.estimator.classes_.tolist()], dtype=object)
+    sets = reads.estimator.predict_set(X, coverage)
     return {**found, "set": np.array(["|".join(names[row]) for row in sets], dtype=np.str_)}
 
 
-def _predictions(model: TableModel, X: NDArray[np.floating]) -> dict[str, NDArray[Any]]:
-    estimator: Any = model.estimator
-    predicted = model.as_written(model.predict_inputs(X))
-    if model.task == "rank":
+def _predictions(reads: TableRows, X: NDArray[np.floating]) -> dict[str, NDArray[Any]]:
+    estimator: Any = reads.estimator
+    predicted = reads.as_written(estimator.predict(X))
+    if reads.task == "rank":
         return {"score": predicted}
-    if model.task == "value":
+    if reads.task == "value":
         return {"value": predicted}
     if predicted.ndim == 2:
         levels = np.atleast_1d(np.asarray(estimator.loss_.levels, dtype=float))
         return {f"quantile_{t:g}": q for t, q in zip(levels, predicted.T.copy(), strict=True)}
     columns: dict[str, NDArray[Any]] = {"prediction": predicted}
-    if model.task == "gp":
-        return {**columns, "std": model.predict_std(X)}
-    if model.task == "regression":
+    if reads.task == "gp":
+        _, std = estimator.predict(X, return_std=True, include_noise=True)
+        return {**columns, "std": std}
+    if reads.task == "regression":
         return columns
-    if model.task == "novelty":
+    if reads.task == "novelty":
         return {**columns, "score": estimator.decision_function(X)}
     classes = estimator.classes_.tolist()
     if hasattr(estimator, "predict_proba"):

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from mercer.estimators import TableModel
 from mercer_app.files.tables import in_place, looked_through
 from mercer_app.models.files import (
     Encoded,
@@ -17,6 +16,7 @@ from mercer_app.models.files import (
     encoded_in_place,
     refuse_text,
 )
+from mercer_app.rows import TableRows
 from mercer_cluster.predicting import Answer, over_shards
 from mercer_cluster.progress import Callback
 from mercer_cluster.shards import FileShard
@@ -45,7 +45,7 @@ class Asked(NamedTuple):
 
     Attributes
     ----------
-    model : TableModel
+    reads : TableRows
         Who answers.
     target : str or None
         Column of the targets, if these are wanted.
@@ -57,7 +57,7 @@ class Asked(NamedTuple):
         Whether cells that cannot be what their columns are are refused.
     """
 
-    model: TableModel
+    reads: TableRows
     target: str | None
     more: tuple[Any, ...] = ()
     coverage: float | None = None
@@ -93,9 +93,9 @@ def of_shards(
     callback : callable, default=None
         Told a :class:`mercer_cluster.Progress` whenever a shard is done.
     """
-    model = asked.model
-    refuse_text(model, data)
-    columns = columns_of(model, asked.target, more)
+    reads = asked.reads
+    refuse_text(reads, data)
+    columns = columns_of(reads, asked.target, more)
     yield from over_shards(
         answer,
         asked,
@@ -103,7 +103,7 @@ def of_shards(
         stage=stage,
         callback=callback,
         wanted=columns.__contains__,
-        types=column_types(model, data),
+        types=column_types(reads, data),
         **workers._asdict(),
     )
 
@@ -111,6 +111,6 @@ def of_shards(
 def encoded_shard(asked: Asked, shard: FileShard, odd: Oddities) -> Iterator[Encoded]:
     """Yield tables of a shard with encoded inputs and, with a target, targets."""
     file, first, unreadable = shard.part.file, shard.part.first, odd.unreadable
-    tables = looked_through(file, shard(unreadable), asked.model.preprocessor, unreadable, first)
+    tables = looked_through(file, shard(unreadable), asked.reads.preprocessor, unreadable, first)
     read = partial(in_place, file, tables, start=first)
-    return encoded_in_place(read, asked.model, asked.target, odd)
+    return encoded_in_place(read, asked.reads, asked.target, odd)

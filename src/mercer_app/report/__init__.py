@@ -6,7 +6,6 @@ the same bytes.
 """
 
 from mercer_app.report._classes import class_figures
-from mercer_app.report._figures import figures_for
 from mercer_app.report._page import Section, write_report
 from mercer_app.report._quantities import quantity_figures
 from mercer_app.report._sections import (
@@ -15,6 +14,7 @@ from mercer_app.report._sections import (
     risk_section,
     stream_section,
 )
+from mercer_app.report.figures import figures_for
 from mercer_app.report.whole import report_model
 
 __all__ = [

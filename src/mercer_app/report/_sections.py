@@ -12,6 +12,7 @@ from mercer.display import LossDistributionDisplay, MonitorDisplay, RaceDisplay,
 from mercer.display.drawing import format_number, report_axes, report_pair, report_style
 from mercer.inspection import (
     final_model,
+    history_of,
     monitor_words,
     name_of_loss,
     parts_table,
@@ -119,7 +120,7 @@ def risk_section(
     risk = risk_of(estimator)
     if risk is None:
         return None
-    history = final_model(estimator).history_
+    history = history_of(estimator)
     values: dict[str, Any] = {"loss": _with_unit(estimator)}
     figures = []
     with report_style():

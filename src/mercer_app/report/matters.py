@@ -33,7 +33,7 @@ def column_shares(model: Any) -> list[tuple[str, float]]:
 
     Parameters
     ----------
-    model : fitted estimator, Pipeline that ends in one, or TableModel
+    model : fitted estimator, or a Pipeline that ends in one
         Any model; there are none of one without ``feature_importances_``.
     """
     last = final_model(model)
@@ -56,7 +56,7 @@ def matters_section(
 
     Parameters
     ----------
-    model : fitted estimator, Pipeline that ends in one, or TableModel
+    model : fitted estimator, or a Pipeline that ends in one
         The model.
     rows : JudgedRows or None
         Of classes the commonest of these is explained.

@@ -1,67 +1,72 @@
-"""Models of tables as pictures see them: with inputs and outputs in the units of the columns."""
+"""Who answers for the inputs that tables become, and who draws them in the units of the columns."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 
-from mercer.estimators import TableModel
-from mercer.inspection import history_in_units, loss_units
+from mercer_app.rows import TableRows
 
 Array = NDArray[np.float64]
 
 
-class InUnits:
-    """A table model as pictures see an estimator, its inputs and outputs in units of the columns.
+class Asked(NamedTuple):
+    """A model, as a report asks it.
 
-    What has no units is the estimator's own.
+    Attributes
+    ----------
+    answers : estimator
+        Predicts for rows as they are given.
+    pictured : estimator
+        Predicts for rows in the units that pictures show.
+    shown : callable
+        From rows as they are given to such.
+    rows : array-like or None
+        Rows to ask about, which were not learned; None where there are none.
     """
 
-    def __init__(self, model: TableModel) -> None:
-        self.model, self.estimator = model, model.estimator
-        self.center, self.scale = _units(model)
-        self.feature_names_in_ = model.preprocessor.feature_names_out()
-        self.loss, self.loss_unit = getattr(model.estimator, "loss_", None), loss_units(model).name
-        # Pictures ask for the parameters of the method whether there are standard deviations.
-        self.predict: Any = self._with_std if model.task == "gp" else self._predict
-        if hasattr(model.estimator, "history_"):
-            self.history_ = history_in_units(model)
-        if hasattr(model.estimator, "dictionary_"):
-            self.dictionary_ = self.to_units(model.estimator.dictionary_)
+    answers: Any
+    pictured: Any
+    shown: Callable[[Any], Any]
+    rows: Any = None
 
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self.estimator, name)
-        if name not in ("decision_function", "predict_pair", "predict_proba"):
-            return value
-        return lambda *X: value(*map(self._encoded, X))
+    @classmethod
+    def itself(cls, model: Any, rows: Any = None) -> Self:
+        """Return a model that takes rows as pictures show them."""
+        return cls(model, model, lambda rows: rows, rows)
 
-    def to_units(self, X: NDArray[np.floating]) -> Array:
-        """Return encoded rows in the units of the columns."""
-        return np.asarray(X * self.scale + self.center, dtype=np.float64)
+    @classmethod
+    def by_inputs(cls, reads: TableRows, rows: Any = None) -> Self:
+        """Return a model of tables that takes inputs, which pictures show as the columns are."""
+        bare, columns = reads.estimator, reads.preprocessor
+        if reads.task == "rank":
+            return cls.itself(bare, rows)
+        centre, scale = _units(reads)
 
-    def _encoded(self, X: Any) -> NDArray[np.floating]:
-        dtype = self.model.preprocessor.dtype_
-        return ((np.asarray(X) - self.center) / self.scale).astype(dtype)
+        def shown(inputs: Any) -> Array:
+            return np.asarray(inputs * scale + centre, dtype=np.float64)
 
-    def _predict(self, X: Any) -> NDArray[Any]:
-        return self.model.predict_inputs(self._encoded(X))
+        def inputs(rows: Any) -> NDArray[np.floating]:
+            return ((np.asarray(rows) - centre) / scale).astype(columns.dtype_)
 
-    def _with_std(self, X: Any, return_std: bool = False, *, include_noise: bool = False) -> Any:
-        mean = self._predict(X)
-        if not return_std:
-            return mean
-        return mean, self.model.predict_std(self._encoded(X), include_noise=include_noise)
+        units = FunctionTransformer(inputs, shown)
+        units.feature_names_in_ = np.array(columns.feature_names_out(), dtype=object)
+        units.n_features_in_ = columns.n_features_out_
+        return cls(bare, Pipeline([("units", units), ("model", bare)]), shown, rows)
 
 
-def _units(model: TableModel) -> tuple[Array | float, Array | float]:
+def _units(reads: TableRows) -> tuple[Array | float, Array | float]:
     """Centre and scale of the inputs if these are the columns themselves, else 0 and 1."""
-    columns = model.preprocessor.feature_names_in_
-    if model.preprocessor.feature_names_out() != columns or model.text_columns_:
+    columns = reads.preprocessor.feature_names_in_
+    if reads.preprocessor.feature_names_out() != columns or reads.text_columns_:
         return 0.0, 1.0
     # Numbers are encoded by an affine map: two points tell it.
     at = {name: np.array([0.0, 1.0]) for name in columns}
-    zero, one = np.asarray(model.inputs(at), dtype=np.float64)
+    zero, one = np.asarray(reads.inputs(at), dtype=np.float64)
     scale = 1.0 / (one - zero)
     return -zero * scale, scale

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer.columns.views import view_table
+from mercer.columns.views import is_table, view_table
 from mercer.display import row_losses
-from mercer.estimators import TableModel
-from mercer.estimators.asking import class_answers_of, has_own_losses, predictions_of
 from mercer.inspection import (
     describe,
     final_model,
+    history_of,
     learns_pairs,
     output_labels,
     quantile_levels,
@@ -23,15 +22,15 @@ from mercer.inspection import (
 )
 from mercer_app.report._classes import MAX_NAMED_CLASSES, class_figures
 from mercer_app.report._errors import class_table, confused_table, group_table, worst_table
-from mercer_app.report._figures import (
+from mercer_app.report._page import Section, write_report
+from mercer_app.report._quantities import quantity_figures
+from mercer_app.report._sections import columns_section, race_section, risk_section, stream_section
+from mercer_app.report.figures import (
     function_figures,
     held_out_figures,
     interval_figure,
     run_figures,
 )
-from mercer_app.report._page import Section, write_report
-from mercer_app.report._quantities import quantity_figures
-from mercer_app.report._sections import columns_section, race_section, risk_section, stream_section
 from mercer_app.report.judged import (
     HELD_OUT,
     JudgedRows,
@@ -41,7 +40,8 @@ from mercer_app.report.judged import (
     wilson,
 )
 from mercer_app.report.matters import column_shares, matters_section
-from mercer_app.report.units import InUnits
+from mercer_app.report.units import Asked
+from mercer_app.rows import TableRows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -84,13 +84,14 @@ def report_model(
     ----------
     path : str or path-like
         HTML file to write; an existing one is replaced.
-    model : fitted estimator, Pipeline that ends in one, or TableModel
+    model : fitted estimator, or a Pipeline that ends in one
         A model of mercer, or a classifier or regressor of scikit-learn.
     X : array-like, DataFrame or table, default=None
-        Rows that the model has not learned; of a TableModel a table with the target. None: the
-        rows that the model kept back (``held_out_``), if it did.
+        Rows that the model has not learned. None: those that it kept back (``held_out_``), if it
+        did.
     y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
-        Their classes or targets; not of a TableModel, which reads them from the table.
+        Their classes or targets. None, of a model that was trained on files and a table with its
+        target: that column.
     group : array-like of shape (n_samples,), default=None
         Groups of the rows, of a ranking.
     title : str, default=None
@@ -123,42 +124,42 @@ def report_model(
     ...     "How good is it?" in path.read_text(encoding="utf-8")
     True
     """
-    table_model = model if isinstance(model, TableModel) else None
-    shares = column_shares(model)
+    shares, asked = column_shares(model), Asked.itself(model)
     rows: JudgedRows | None = None
     figures: list[Captioned] = []
     measures: dict[str, Any] = {}
     inputs: Any = None
     if X is None:
         rows = kept_back(model)
-    elif table_model is not None:
-        inputs = table_model.inputs(X, extra="drop")
-        y = table_model.targets(X) if table_model.has_target else None
-        group = table_model.groups(X) if group is None else group
+    elif getattr(model, "roles_", None) is not None and is_table(X):
+        reads = TableRows.of_tables(model)
+        asked, inputs = Asked.by_inputs(reads), reads.inputs(X, extra="drop")
+        y = reads.targets(X) if y is None and reads.has_target else y
+        group = reads.groups(X) if group is None else group
     else:
         inputs = X
+    if y is not None and hasattr(final_model(model), "in_numbers"):
+        y = final_model(model).in_numbers(y)
     if inputs is not None:
-        ranks = learns_pairs(getattr(model, "estimator", model))
-        if y is None and _answers(model) is not None:
+        ranks = learns_pairs(model)
+        if y is None and _predicts(model):
             raise ValueError(
                 "`y` must hold the targets of `X`: without them nobody knows how good the model is."
             )
         if y is not None and not ranks:
             columns = _columns(X, columns_to_show(model, shares))
-            rows = judged(model, inputs, np.asarray(y), columns)
+            rows = judged(model, inputs, np.asarray(y), columns, asked=asked)
         else:
-            pictured = InUnits(table_model) if table_model is not None else model
-            shown = pictured.to_units(inputs) if table_model is not None else inputs
-            figures = held_out_figures(pictured, shown, y, group)
+            figures = held_out_figures(asked.pictured, asked.shown(inputs), y, group)
             if ranks and y is not None:
-                score = final_model(getattr(model, "estimator", model)).score
+                score = final_model(asked.answers).score
                 measures = {"concordance": float(score(inputs, y, group=group))}
     write_whole(
         path,
         model,
         title=title or _title(model),
         rows=rows,
-        inputs=inputs,
+        asked=asked._replace(rows=inputs),
         shares=shares,
         figures=figures,
         summary=measures,
@@ -175,7 +176,7 @@ def write_whole(
     *,
     title: str,
     rows: JudgedRows | None,
-    inputs: Any = None,
+    asked: Asked | None = None,
     shares: list[tuple[str, float]] | None = None,
     figures: Sequence[Captioned] = (),
     summary: Mapping[str, Any] | None = None,
@@ -196,8 +197,9 @@ def write_whole(
     rows : JudgedRows or None
         What the model is judged by; None for models that are no classification or regression, and
         where there are no rows.
-    inputs : array-like, default=None
-        Inputs of the rows, encoded, if they were not learned: for intervals and the function.
+    asked : Asked, default=None
+        Who is asked about which rows, for intervals and the function; by default the model, about
+        none.
     shares : list of (str, float), default=None
         As :func:`column_shares` returns them.
     figures : sequence of (str, matplotlib Figure), default=()
@@ -212,33 +214,33 @@ def write_whole(
         Of the rows, for the risk.
     """
     shares = column_shares(model) if shares is None else shares
-    table_model = model if isinstance(model, TableModel) else None
-    pictured = model if table_model is None else InUnits(table_model)
+    asked = Asked.itself(model) if asked is None else asked
+    inputs = asked.rows
     tiles = dict(summary or {})
     errors = Section("Where it errs", figures=figures)
     if rows is not None:
         verdict = verdict_of(rows, exact)
-        text = verdict.text + _held_by(model, rows, inputs)
+        text = verdict.text + _held_by(asked, rows, inputs)
         tiles = {**verdict.values, **tiles}
-        errors = _errors(model, rows, inputs, shares, by_class)
+        errors = _errors(asked, rows, inputs, shares, by_class)
         errors = errors._replace(tables={**verdict.tables, **errors.tables})
     learned: list[Captioned] = []
     if rows is not None and inputs is not None:
-        shown = inputs if table_model is None else pictured.to_units(inputs)
-        learned = function_figures(pictured, shown, rows.truth)
+        learned = function_figures(asked.pictured, asked.shown(inputs), rows.truth)
     front = [
         errors if errors.figures or errors.tables else None,
         matters_section(model, rows, shares, learned),
         _all_measures(measures),
-        risk_section(pictured, losses) if has_own_losses(_last(model)) else None,
+        risk_section(model, losses) if _has_losses(final_model(model)) else None,
     ]
-    audit = getattr(model, "audit_", None)
+    audit = getattr(final_model(model), "audit_", None)
     if audit is not None:
         front.append(columns_section(audit))
-    mine = type(_last(model)).__module__.startswith("mercer")
-    raced = race_section(_last(model)) if mine and race_table(_last(model)) else None
-    course = Section("The course of the training", figures=run_figures(pictured) if mine else ())
-    details = [raced, stream_section(pictured), course]
+    last = final_model(model)
+    mine = type(last).__module__.startswith("mercer")
+    raced = race_section(last) if mine and race_table(last) else None
+    course = Section("The course of the training", figures=run_figures(model) if mine else ())
+    details = [raced, stream_section(model), course]
     said = [*notes, *([rows.note] if rows is not None and rows.note else []), *_leaks(model)]
     write_report(
         path,
@@ -248,7 +250,7 @@ def write_whole(
         notes=said,
         sections=[one for one in front if one is not None],
         details=[one for one in details if one is not None],
-        history=getattr(pictured, "history_", None),
+        history=history_of(model) if mine and hasattr(last, "history_") else None,
         settings={**(settings or {}), **_described(model)},
     )
 
@@ -264,38 +266,40 @@ def judged(
     *,
     of: str = HELD_OUT,
     note: str = "",
+    asked: Asked | None = None,
 ) -> JudgedRows | None:
     """Ask a model about rows; None if it is no classification or regression.
 
     Parameters
     ----------
-    model : fitted estimator, Pipeline that ends in one, or TableModel
+    model : fitted estimator, or a Pipeline that ends in one
         The model.
     inputs : array-like of shape (n_rows, n_inputs)
-        Rows as it takes them; of a TableModel encoded.
+        Rows as it takes them, or as ``asked`` does.
     y : ndarray of shape (n_rows,) or (n_rows, n_targets)
         Labels, or quantities in their own units.
     columns : mapping of str to sequence
         Values to show.
     of, note : str
         As in :class:`JudgedRows`.
+    asked : Asked, default=None
+        Who takes the rows; by default the model.
     """
-    asked = _answers(model)
-    if asked is None or not len(y):
+    answers = (Asked.itself(model) if asked is None else asked).answers
+    if not _predicts(answers) or not len(y):
         return None
     given: dict[str, Any] = {"columns": columns, "of": of, "note": note, "target": _target(model)}
-    if hasattr(asked, "classes_"):
-        classes = np.asarray(asked.classes_)
+    if hasattr(answers, "classes_"):
+        classes = np.asarray(answers.classes_)
         scores = probability = None
-        if len(classes) == 2 and hasattr(asked, "decision_function"):
-            scores = np.asarray(asked.decision_function(inputs), dtype=float)
+        if len(classes) == 2 and hasattr(answers, "decision_function"):
+            scores = np.asarray(answers.decision_function(inputs), dtype=float)
             scores = scores if scores.ndim == 1 else scores[:, -1]
-        if hasattr(asked, "predict_proba"):
-            probability = np.asarray(asked.predict_proba(inputs), dtype=float)
-        predicted = np.asarray(asked.predict(inputs))
+        if hasattr(answers, "predict_proba"):
+            probability = np.asarray(answers.predict_proba(inputs), dtype=float)
+        predicted = np.asarray(answers.predict(inputs))
         return JudgedRows(y, predicted, classes, probability, scores, **given)
-    predict = model.predict_inputs if isinstance(model, TableModel) else asked.predict
-    return _quantities(model, y, np.asarray(predict(inputs), dtype=float), given)
+    return _quantities(model, y, np.asarray(answers.predict(inputs), dtype=float), given)
 
 
 def kept_back(model: Any, columns: Mapping[str, Sequence[Any]] | None = None) -> JudgedRows | None:
@@ -303,12 +307,12 @@ def kept_back(model: Any, columns: Mapping[str, Sequence[Any]] | None = None) ->
 
     Parameters
     ----------
-    model : fitted estimator, Pipeline that ends in one, or TableModel
+    model : fitted estimator, or a Pipeline that ends in one
         Any model; None is returned of one without such rows.
     columns : mapping of str to sequence, default=None
         Values to show; by default the inputs, if these are the columns themselves.
     """
-    last = _last(model)
+    last = final_model(model)
     held = getattr(last, "held_out_", None)
     if held is None or not len(held.y):
         return None
@@ -319,17 +323,13 @@ def kept_back(model: Any, columns: Mapping[str, Sequence[Any]] | None = None) ->
         "target": _target(model),
     }
     if hasattr(last, "classes_"):
-        answers = class_answers_of(last, held.scores)
+        answers = last.targets_.said(held.scores)
         return JudgedRows(
             held.y, answers.labels, last.classes_, answers.probability, answers.scores, **given
         )
-    scale, mean = (
-        (model.target_scale_, model.target_mean_) if isinstance(model, TableModel) else (1.0, 0.0)
-    )
-    predicted = predictions_of(last, held.scores).reshape(len(held.y), -1)
+    predicted = last.targets_.predict(held.scores).reshape(len(held.y), -1)
     truth = held.y.reshape(len(held.y), -1)
-    truth = truth if truth.shape[1] > 1 else truth[:, 0]
-    return _quantities(model, truth * scale + mean, predicted * scale + mean, given)
+    return _quantities(model, truth if truth.shape[1] > 1 else truth[:, 0], predicted, given)
 
 
 def columns_to_show(model: Any, shares: Sequence[tuple[str, float]]) -> list[str]:
@@ -337,16 +337,13 @@ def columns_to_show(model: Any, shares: Sequence[tuple[str, float]]) -> list[str
     if shares:
         matter = [name for name, share in shares[:_MOST_COLUMNS] if share >= _LEAST_SHARE]
         return matter or [name for name, _ in shares[:_MOST_COLUMNS]]
-    if isinstance(model, TableModel):
-        used = [column.name for column in model.audit_ if not column.left_out]
-        return used[:_MOST_COLUMNS]
     names = getattr(model, "feature_names_in_", None)
     return [] if names is None else [str(name) for name in names[:_MOST_COLUMNS]]
 
 
 def _quantities(model: Any, truth: Array, predicted: Array, given: dict[str, Any]) -> JudgedRows:
     n_outputs = predicted.size // len(predicted)
-    last = _last(model)
+    last = final_model(model)
     levels = quantile_levels(last)
     labels = output_labels(last, n_outputs)
     known = None if levels is None else np.atleast_1d(np.asarray(levels, dtype=float))
@@ -388,26 +385,26 @@ def _columns(X: Any, names: Sequence[str]) -> dict[str, Sequence[Any]]:
     return found
 
 
-def _answers(model: Any) -> Any:
-    """Return who answers questions about encoded rows; None if answers are no predictions."""
-    asked = model.estimator if isinstance(model, TableModel) else model
-    if learns_pairs(asked):
-        return None
-    novelty = hasattr(asked, "decision_function") and not hasattr(asked, "classes_")
-    return None if novelty or not hasattr(asked, "predict") else asked
+def _predicts(model: Any) -> bool:
+    """Whether a model predicts classes or quantities."""
+    if learns_pairs(model):
+        return False
+    novelty = hasattr(model, "decision_function") and not hasattr(model, "classes_")
+    return not novelty and hasattr(model, "predict")
 
 
-def _last(model: Any) -> Any:
-    return final_model(model.estimator if isinstance(model, TableModel) else model)
+def _has_losses(model: Any) -> bool:
+    """Whether rows have a loss by which a model has learned."""
+    return getattr(model, "loss_", None) is not None and hasattr(model, "targets_")
 
 
 def _target(model: Any) -> str:
-    if not isinstance(model, TableModel) or not model.has_target:
+    last = final_model(model)
+    roles = getattr(last, "roles_", None)
+    if roles is None or not (_predicts(last) or learns_pairs(last)):
         return ""
-    form = model.target_form_
-    return (
-        f"{model.target}" if form is None or not form.is_moment else f"{model.target}, {form.axis}"
-    )
+    form = last.target_form_
+    return f"{roles.target}" + ("" if form is None or not form.is_moment else f", {form.axis}")
 
 
 def _title(model: Any) -> str:
@@ -415,22 +412,21 @@ def _title(model: Any) -> str:
     return (
         f"{target}: what a model says of it"
         if target
-        else f"Report of a {type(_last(model)).__name__}"
+        else f"Report of a {type(final_model(model)).__name__}"
     )
 
 
 def _losses(model: Any, inputs: Any, y: Any) -> Any:
-    last = _last(model)
-    if inputs is None or y is None or isinstance(model, TableModel) or model is not last:
+    if inputs is None or y is None or getattr(model, "roles_", None) is not None:
         return None
-    return row_losses(model, inputs, y) if getattr(last, "risk_", None) is not None else None
+    return row_losses(model, inputs, y) if getattr(model, "risk_", None) is not None else None
 
 
 # -- sections --------------------------------------------------------------------------------------
 
 
 def _errors(
-    model: Any,
+    asked: Asked,
     rows: JudgedRows,
     inputs: Any,
     shares: Sequence[tuple[str, float]],
@@ -461,9 +457,7 @@ def _errors(
             rows.truth, rows.predicted, labels=rows.labels or None, levels=several, of=rows.of
         )
         if inputs is not None:
-            pictured = InUnits(model) if isinstance(model, TableModel) else model
-            shown = pictured.to_units(inputs) if isinstance(model, TableModel) else inputs
-            figures += interval_figure(pictured, shown, rows.truth)
+            figures += interval_figure(asked.answers, inputs, rows.truth)
     one = rows.truth.ndim == 1
     worst = worst_table(rows, list(rows.columns)[:_MOST_COLUMNS]) if one else []
     if worst:
@@ -478,22 +472,19 @@ def _errors(
     return Section("Where it errs", figures=figures, tables=tables)
 
 
-def _held_by(model: Any, rows: JudgedRows, inputs: Any) -> str:
+def _held_by(asked: Asked, rows: JudgedRows, inputs: Any) -> str:
     """Say how often intervals, or sets of classes, hold the truth; nothing if there are none."""
     if inputs is None:
         return ""  # by rows that were kept back they were found
-    asked = _answers(model)
     try:
         if rows.classes is not None:
-            sets = np.asarray(asked.predict_set(inputs, _COVERAGE))
+            sets = np.asarray(asked.answers.predict_set(inputs, _COVERAGE))
             hit = sets & (rows.truth[:, np.newaxis] == rows.classes[np.newaxis, :])
             inside = hit.any(axis=1)
             size = f"on average {float(sets.sum(axis=1).mean()):.3g} in a set"
             what = "Sets of classes"
         else:
-            whole = isinstance(model, TableModel)
-            find = model.interval_of_inputs if whole else asked.predict_interval
-            ends = np.asarray(find(inputs, _COVERAGE))
+            ends = np.asarray(asked.answers.predict_interval(inputs, _COVERAGE))
             if ends.ndim != 2 or rows.truth.ndim != 1:
                 return ""
             inside = (ends[:, 0] <= rows.truth) & (rows.truth <= ends[:, 1])
@@ -525,22 +516,22 @@ def _all_measures(measures: Mapping[str, Any] | None) -> Section | None:
 
 
 def _leaks(model: Any) -> list[str]:
-    leaks = getattr(model, "leaks_", None) or {}
+    roles = getattr(final_model(model), "roles_", None)
     return [
         f"The column {name!r} tells the target alone ({how}). If it is not known before the target "
         "is, leave it out: the model is not as good as it looks."
-        for name, how in leaks.items()
+        for name, how in ({} if roles is None else roles.leaks).items()
     ]
 
 
 def _described(model: Any) -> dict[str, Any]:
     """Return what a model of mercer says of itself."""
-    last = _last(model)
+    last = final_model(model)
     if type(last).__module__.partition(".")[0] != "mercer":
         return {"estimator": type(last).__name__}
     return {
         words_of(name): ", ".join(value) if isinstance(value, list) else value
-        for name, value in describe(model if isinstance(model, TableModel) else last).items()
+        for name, value in describe(last).items()
         if not (isinstance(value, list) and value and isinstance(value[0], dict))
     }
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from mercer import __version__
 from mercer.conformal import check_coverage
-from mercer.estimators import TableModel
 from mercer_app.files.places import MemoryFile, ending_of_bytes
 from mercer_app.files.tables import unusual_files
 from mercer_app.models.files import (
@@ -29,9 +28,11 @@ from mercer_app.models.files import (
 from mercer_app.models.predictions import (
     check_columns,
     check_interval,
+    explained,
     predicted_columns,
     predictions,
 )
+from mercer_app.rows import TableRows
 from mercer_app.serve._columns import Cell, Column, columns_of_model, table_of_rows
 
 MOST_ROWS = 1_000_000  # of a file
@@ -89,8 +90,8 @@ class Answers:
 
     Parameters
     ----------
-    model : TableModel
-        A model that predicts for rows.
+    model : estimator
+        Fitted to tables, or to rows whose features have names: it predicts for rows.
     coverage : float or None, default=None
         Share of rows whose interval, or set of classes, is to hold the truth, for the page; None
         for .9, or for no interval where the model has none.
@@ -111,25 +112,29 @@ class Answers:
 
     Examples
     --------
+    >>> import pandas
     >>> from mercer import KernelClassifier
-    >>> from mercer.columns import TablePreprocessor
-    >>> towns = ["Bern", "Bonn"] * 100
-    >>> table = {"town": towns, "height": [540.0, 60.0] * 100}
-    >>> columns = TablePreprocessor(exclude=("town",))
-    >>> model = TableModel(KernelClassifier(random_state=0), columns, "town").partial_fit(table)
+    >>> heights = pandas.DataFrame({"height": [540.0, 60.0] * 100})
+    >>> model = KernelClassifier(random_state=0).fit(heights, ["Bern", "Bonn"] * 100)
     >>> told = Answers(model).rows([{"height": 500}, {"height": None}])
     >>> told.predictions[0]["prediction"], told.notes[0][:40]
     ('Bern', 'The request has gaps in columns that had')
     """
 
-    def __init__(self, model: TableModel, coverage: float | None = None) -> None:
-        self.model = model
-        self.columns: list[Column] = columns_of_model(model)
+    def __init__(self, model: Any, coverage: float | None = None) -> None:
+        reads = TableRows.of(model)
+        if reads is None:
+            raise ValueError(
+                f"This {type(model).__name__} learned arrays, whose columns have no names that a "
+                "page could show. Fit it to a DataFrame."
+            )
+        self.reads, self.model = reads, reads.model
+        self.columns: list[Column] = columns_of_model(reads)
         self.by_name = {column.name: column for column in self.columns}
         self._lock = Lock()
-        check_interval(model, coverage)
+        check_interval(reads, coverage)
         wanted = _COVERAGE if coverage is None else coverage
-        self.no_interval = self._why_not(lambda: check_interval(model, wanted))
+        self.no_interval = self._why_not(lambda: check_interval(reads, wanted))
         self.coverage = None if self.no_interval else wanted
         # What is compiled or loaded at the first answer is so before anybody asks.
         some = [self.typical()]
@@ -151,21 +156,21 @@ class Answers:
 
     def described(self) -> dict[str, Any]:
         """Say what the model is, as JSON has it."""
-        model = self.model
+        reads = self.reads
         found = {
             "mercer": __version__,
-            "task": model.task,
-            "target": model.target,
-            "rows_measured": model.preprocessor.n_samples_seen_,
+            "task": reads.task,
+            "target": reads.target,
+            "rows_measured": reads.preprocessor.n_samples_seen_,
             "columns": [column.described() for column in self.columns],
             "ignored": sorted(
-                {*model.preprocessor.columns_in_, *model.preprocessor.exclude} - {*self.by_name}
+                {*reads.preprocessor.columns_in_, *reads.preprocessor.exclude} - {*self.by_name}
             ),
             "interval": not self.no_interval,
             "explain": not self.no_explanation,
         }
-        if model.task == "classification":
-            found["classes"] = model.classes_.tolist()
+        if reads.task == "classification":
+            found["classes"] = reads.classes_.tolist()
         return found
 
     # -- rows -------------------------------------------------------------------------------------
@@ -203,12 +208,12 @@ class Answers:
         self._check_coverage(coverage)
         if not rows:
             raise ValueError("The request holds no rows, so there is nothing to predict.")
-        data = _in_memory(table_of_rows(self.model, self.columns, rows))
+        data = _in_memory(table_of_rows(self.reads, self.columns, rows))
         answers: list[dict[str, Any]] = []
         told: list[dict[str, Any]] = []
         odd = Oddities()
-        check_columns(self.model, data, ())
-        tables = encoded_tables(self.model, data, odd=odd)
+        check_columns(self.reads, data, ())
+        tables = encoded_tables(self.reads, data, odd=odd)
         while True:
             with self._lock:
                 found = next(tables, None)
@@ -216,8 +221,8 @@ class Answers:
                     break
                 table, X, _ = found
                 answers += self._records(X, coverage)
-                told += self._explained(table) if explain else []
-        notes = [*said_of_extra(self.model, data), *odd.said(self.model, data)]
+                told += self._explained(table, X) if explain else []
+        notes = [*said_of_extra(self.reads, data), *odd.said(self.reads, data)]
         return Told(answers, told if explain else None, list(map(_sentence, notes)))
 
     def _check_coverage(self, coverage: float | None) -> None:
@@ -228,21 +233,21 @@ class Answers:
 
     def _records(self, X: Any, coverage: float | None) -> list[dict[str, Any]]:
         """Return predictions for inputs, a dict for each row."""
-        quantities = self.model.predicts_quantities
-        found = predictions(self.model, X, coverage if quantities else None)
+        quantities = self.reads.predicts_quantities
+        found = predictions(self.reads, X, coverage if quantities else None)
         columns = {k: _plain(v) for k, v in found.items()}
         if coverage is not None and not quantities:
-            labels = self.model.classes_
-            sets = self.model.estimator.predict_set(X, coverage)
+            labels = self.reads.classes_
+            sets = self.reads.estimator.predict_set(X, coverage)
             columns["set"] = [labels[row].tolist() for row in sets]
         return [
             {name: _finite(value) for name, value in zip(columns, row, strict=True)}
             for row in zip(*columns.values(), strict=True)
         ]
 
-    def _explained(self, table: Any) -> list[dict[str, Any]]:
+    def _explained(self, table: Any, X: Any) -> list[dict[str, Any]]:
         """Return what each column adds to predictions, a dict for each row."""
-        told = self.model.explain(table)
+        told = explained(self.model, table, X)
         baselines = np.broadcast_to(told.baseline, told.prediction.shape)
         outputs = told.output if isinstance(told.output, list) else [told.output] * len(baselines)
         return [
@@ -270,6 +275,11 @@ class Answers:
             As :meth:`rows` takes it.
         notes : list of str
             What is odd about it.
+
+        Raises
+        ------
+        ValueError
+            If a column held numbers, and its cell is none.
         """
         row: dict[str, Any] = {c.name: c.value(cells.get(c.name, "")) for c in self.columns}
         notes = [c.unread(cells.get(c.name, "")) for c in self.columns if c.reading.was_text]
@@ -312,22 +322,22 @@ class Answers:
         # A copy of pyarrow's own: its threads may let go of the bytes while Python ends.
         copied = pa.BufferOutputStream()
         copied.write(content)
-        keep, model = list(dict.fromkeys(keep)), self.model
+        keep, reads = list(dict.fromkeys(keep)), self.reads
         file = MemoryFile(copied.getvalue(), f"file{ending_of_bytes(content)}", "the file")
-        data = as_learned(model, file)
-        check_columns(model, data, keep)
+        data = as_learned(reads, file)
+        check_columns(reads, data, keep)
         notes = [f"{file}: {said}" for file, said in unusual_files(data)]
-        notes += said_of_extra(model, data, *keep)
+        notes += said_of_extra(reads, data, *keep)
         odd, sink = Oddities(), pa.BufferOutputStream()
         writer = TableWriter(sink, ".csv")
-        tables = encoded_tables(model, data, more=keep, odd=odd)
+        tables = encoded_tables(reads, data, more=keep, odd=odd)
         while True:
             with self._lock:
                 found = next(tables, None)
                 if found is None:
                     break
                 table, X, _ = found
-                columns = predicted_columns(model, keep, table, X, coverage)
+                columns = predicted_columns(reads, keep, table, X, coverage)
             if odd.n_rows > MOST_ROWS:
                 raise TooLarge(
                     f"The file has more than {MOST_ROWS:,} rows, which is the most that the page "
@@ -337,7 +347,7 @@ class Answers:
         if not odd.n_rows:
             raise ValueError("The file holds no rows, so there is nothing to predict.")
         writer.close()
-        notes += odd.said(model, data)
+        notes += odd.said(reads, data)
         return Batch(sink.getvalue(), odd.n_rows, list(map(_sentence, notes)))
 
 

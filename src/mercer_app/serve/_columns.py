@@ -13,10 +13,10 @@ import numpy as np
 
 from mercer.columns.calendar_parts import compact_dates
 from mercer.columns.forms import DateForm, NumberForm
-from mercer.columns.readings import Reading
+from mercer.columns.readings import Reading, held_before
 from mercer.columns.views import check_names, level_text
-from mercer.estimators import TableModel
 from mercer_app.export.columns import statistics_of, written_value
+from mercer_app.rows import TableRows
 
 Cell = str | int | float | bool | None
 
@@ -64,12 +64,17 @@ class Column:
         return self.kind in ("date", "time") and self.reading.form is None
 
     def value(self, text: str) -> Cell:
-        """Return what a cell of a form means; text that is no number stays text.
+        """Return what a cell of a form means.
 
         Parameters
         ----------
         text : str
             As it was typed; nothing but blanks is a gap.
+
+        Raises
+        ------
+        ValueError
+            If the column held numbers, and this is none.
         """
         stripped = text.strip()
         if not stripped:
@@ -81,7 +86,10 @@ class Column:
         if stripped.lower() == "nan":
             return None
         if not _NUMBER.fullmatch(stripped):  # Python reads 1_000, too, and digits of all scripts
-            return text
+            raise ValueError(
+                f"Column {self.name!r} held {held_before(self.kind)} in training but now holds "
+                f"{text!r}. Correct it, or leave it empty, which is a missing value."
+            )
         number = float(stripped)
         return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
@@ -138,13 +146,13 @@ class Column:
         return float(compact_dates(np.array([float(value)]))[0])
 
 
-def columns_of_model(model: TableModel) -> list[Column]:
+def columns_of_model(reads: TableRows) -> list[Column]:
     """Return the columns that a model reads, in the order of the table that it learned."""
-    seen = statistics_of(model.preprocessor)
+    seen = statistics_of(reads.preprocessor)
     numbers = seen.numbers
     rows = {name: row for row, name in enumerate(seen.number_names)}
     found = []
-    for name, reading in model.preprocessor.readings_.items():
+    for name, reading in reads.preprocessor.readings_.items():
         if not reading.used:
             continue
         typical, lowest, highest, has_hours = "", None, None, False
@@ -188,12 +196,12 @@ def _shown(reading: Reading, mean: float, has_hours: bool) -> str:
 # -- rows of a request ----------------------------------------------------------------------------
 
 
-def table_of_rows(model: TableModel, columns: Sequence[Column], rows: Sequence[Any]) -> Any:
+def table_of_rows(reads: TableRows, columns: Sequence[Column], rows: Sequence[Any]) -> Any:
     """Make a table of rows as JSON has them.
 
     Parameters
     ----------
-    model : TableModel
+    reads : TableRows
         The model that they are for.
     columns : sequence of Column
         Its columns.
@@ -218,7 +226,7 @@ def table_of_rows(model: TableModel, columns: Sequence[Column], rows: Sequence[A
         where = f"Row {number} of the request" if len(rows) > 1 else "The request"
         if not isinstance(row, Mapping):
             raise ValueError(f"{where} must be an object of columns and values, got {_kind(row)}.")
-        check_names(used, list(row), where, taken=model.preprocessor.exclude)
+        check_names(used, list(row), where, taken=reads.preprocessor.exclude)
     arrays = {c.name: _array(c, [row[c.name] for row in rows]) for c in columns}
     extra = dict.fromkeys(name for row in rows for name in row if name not in arrays)
     return pa.table(arrays | {name: pa.nulls(len(rows)) for name in extra})

@@ -106,7 +106,7 @@ def page(title: str, answers: Answers, shown: Shown, *, report: bool, most_bytes
 
 
 def _about(answers: Answers) -> str:
-    model = answers.model
+    model = answers.reads
     n = model.preprocessor.n_samples_seen_
     words = f"{model._task.title.capitalize()}"
     if model.has_target:
@@ -165,7 +165,7 @@ def _hint(column: Column) -> str:
 
 def _answer(answers: Answers, told: Told) -> dict[str, Any]:
     """Return the prediction, what is around it, and why it is so."""
-    model, row = answers.model, told.predictions[0]
+    model, row = answers.reads, told.predictions[0]
     kinds = ("probability_", "score_", "quantile_")
     bars = {
         name.removeprefix(kind): value
@@ -205,7 +205,7 @@ _NAMED = {"score": "Score", "value": "Value", "std": "Standard deviation of a ne
 
 def _said(answers: Answers, value: Any) -> str:
     """Write a prediction, a quantity with its unit."""
-    model = answers.model
+    model = answers.reads
     if model.task == "novelty":
         return "novel" if value == -1 else "not novel"
     if not model.predicts_quantities:
@@ -216,7 +216,7 @@ def _said(answers: Answers, value: Any) -> str:
 def _with_unit(answers: Answers, value: float | str | None) -> str:
     if value is None:
         return "without end"
-    form = answers.model.target_form_
+    form = answers.reads.target_form
     if isinstance(value, str):  # a date
         return value
     if form is not None and form.is_moment:
@@ -235,13 +235,13 @@ def _around(answers: Answers, row: Mapping[str, Any]) -> dict[str, Any] | None:
     share = f"{100.0 * answers.coverage:g} %"
     if "lower" in row:
         low, high = row["lower"], row["upper"]
-        target = answers.model.target
+        target = answers.reads.target
         return {
             "heading": f"{share} interval",
             "text": f"{_with_unit(answers, low)} to {_with_unit(answers, high)}",
             "at": _place(low, high, row.get("prediction")),
             "meant": f"Of rows like those learned, {share} have their {target} in such an interval."
-            if answers.model.task != "gp"
+            if answers.reads.task != "gp"
             else "As the Gaussian process itself believes; no rows kept back were asked.",
         }
     if "set" in row:
@@ -282,7 +282,7 @@ def _explained(answers: Answers, told: Mapping[str, Any]) -> dict[str, Any]:
     what = told["quantity"]
     if told["output"] is not None:
         what += f" of {told['output']}"
-    in_units = answers.model.predicts_quantities
+    in_units = answers.reads.predicts_quantities
     ends = (
         _with_unit(answers, told[name]) if in_units else format_number(told[name])
         for name in ("baseline", "prediction")

@@ -71,12 +71,10 @@ class ModelServer:
     --------
     >>> import threading
     >>> from urllib.request import urlopen
+    >>> import pandas
     >>> from mercer import KernelClassifier
-    >>> from mercer.columns import TablePreprocessor
-    >>> from mercer.estimators import TableModel
-    >>> table = {"town": ["Bern", "Bonn"] * 100, "height": [540.0, 60.0] * 100}
-    >>> columns = TablePreprocessor(exclude=("town",))
-    >>> model = TableModel(KernelClassifier(random_state=0), columns, "town").partial_fit(table)
+    >>> heights = pandas.DataFrame({"height": [540.0, 60.0] * 100})
+    >>> model = KernelClassifier(random_state=0).fit(heights, ["Bern", "Bonn"] * 100)
     >>> with ModelServer(Answers(model), title="towns", port=0) as server:
     ...     threading.Thread(target=server.serve_forever, daemon=True).start()
     ...     with urlopen(f"{server.address}health") as answer:

@@ -46,7 +46,7 @@ __all__ = [
 
 
 class FileTraining(TableTraining):
-    r"""Train a :class:`mercer.estimators.TableModel` on Parquet, CSV or Arrow files of any size.
+    r"""Train an estimator on Parquet, CSV or Arrow files of any size.
 
     Call :meth:`start` or :meth:`resume`, then :meth:`run`. Memory does not grow with the files.
 
@@ -113,8 +113,10 @@ class FileTraining(TableTraining):
 
     Attributes
     ----------
-    model_ : TableModel
-        The model, after :meth:`start` or :meth:`resume`.
+    model_ : KernelClassifier, KernelRegressor, KernelRanker, NoveltyDetector or \
+GaussianProcessRegressor
+        The model, after :meth:`start` or :meth:`resume`; it predicts for tables by itself, by the
+        names of their columns.
     task : str
         Once started, no longer "auto".
     first_classes_ : list
@@ -251,19 +253,19 @@ class FileTraining(TableTraining):
             For files, columns or parameters that cannot be used, each with the reason.
         """
         self._begin()
-        model, n_classes = self.model_, len(self.first_classes_)
+        rows, n_classes = self.rows_, len(self.first_classes_)
         n_outputs = n_classes if n_classes > 2 else 1
         self._rows_per_pass = n_rows = self._counted()
-        if n_rows is None and model.preprocessor.n_samples_seen_ < self._warmup_rows:
-            n_rows = model.preprocessor.n_samples_seen_  # all there are
-        self._follow(plan_run(model.estimator, self.n_passes, n_rows, n_outputs))
+        if n_rows is None and rows.preprocessor.n_samples_seen_ < self._warmup_rows:
+            n_rows = rows.preprocessor.n_samples_seen_  # all there are
+        self._follow(plan_run(rows.estimator, self.n_passes, n_rows, n_outputs))
         self.n_rows_ = 0
         return self
 
     def _counted(self) -> int | None:
         """Count the rows that have a target, unless all of a CSV file would have to be read."""
         n_rows = count_rows(self.data)
-        if n_rows is None or not self.model_.has_target:
+        if n_rows is None or not self.rows_.has_target:
             return n_rows
         labelled = Labelled(self.target)
         return sum(
@@ -303,14 +305,14 @@ class FileTraining(TableTraining):
         """
         found = Checkpoint.read(checkpoint)
         found.check_same(checkpoint, self._settings, fingerprint(self.data))
-        self.model_, self.task = found.model, found.model.task
+        self.rows_, self.task = found.rows, found.rows.task
         self.n_rows_, self._rows_per_pass = found.n_rows, found.rows_per_pass
         self._every = found.every
         # The sizes that depend on the number of rows are in the model.
-        made = getattr(found.model.estimator, "n_passes", 1)
-        learner = getattr(found.model.estimator, "learner_", None)
+        made = getattr(found.rows.estimator, "n_passes", 1)
+        learner = getattr(found.rows.estimator, "learner_", None)
         n_outputs = 1 if learner is None else learner.function.n_outputs
-        self._follow(plan_run(found.model.estimator, made, None, n_outputs))
+        self._follow(plan_run(found.rows.estimator, made, None, n_outputs))
         return self
 
     # -- learning -------------------------------------------------------------------------------
@@ -358,7 +360,7 @@ class FileTraining(TableTraining):
         mercer.exceptions.NothingLearnedWarning
             If no row of a ranking met one to be compared with.
         """
-        if not hasattr(self, "model_"):
+        if not hasattr(self, "rows_"):
             raise RuntimeError(
                 "There is nothing to run yet. Call `start` first, or `resume` with a checkpoint: "
                 "training.start().run(out)."
@@ -372,7 +374,7 @@ class FileTraining(TableTraining):
         data = fingerprint(self.data)
         stream = RowStream(
             self.data,
-            self.model_,
+            self.rows_,
             n_passes=self.n_passes_,
             seed=self.seed,
             shuffle_buffer=self.shuffle_buffer,
@@ -383,8 +385,8 @@ class FileTraining(TableTraining):
         )
         if self.n_rows_ == 0:
             stream.find_blocks()
-        watch = Watch(self.model_, self.n_rows_)
-        offer_revisits(self.model_.estimator, self.n_total_)
+        watch = Watch(self.rows_, self.n_rows_)
+        offer_revisits(self.rows_.estimator, self.n_total_)
         chunks = stream.chunks(self.n_rows_, every=self._every)
         try:
             finished = self._learn(stream, chunks, watch, data, out, callback)
@@ -395,10 +397,11 @@ class FileTraining(TableTraining):
             return False
         self.unreadable_ = stream.unreadable
         self._check_classes()
-        self.model_.save(out)
+        self._finished = self.rows_.model
+        self._finished.save(out)
         checkpoint_path(out).unlink(missing_ok=True)
         self._warn_of_unreadable()
-        warn_if_no_pairs(self.model_, self.n_rows_, self.shuffle_buffer)
+        warn_if_no_pairs(self.rows_, self.n_rows_, self.shuffle_buffer)
         return True
 
     def _learn(
@@ -414,17 +417,17 @@ class FileTraining(TableTraining):
         saved_at = self.n_rows_
         # What was known of the number of rows when a chunk was read: the next may be read already.
         for (X, y, group), rows_per_pass in ahead((c, stream.rows_per_pass) for c in chunks):
-            self.model_.learn(X, y, group)
+            self.rows_.learn(X, y, group)
             self.n_rows_ += len(y)
             self.n_left_out_ = max(self.n_left_out_, stream.labelled.n_left_out)
-            offer_revisits(self.model_.estimator, self.n_total_)
+            offer_revisits(self.rows_.estimator, self.n_total_)
             self._rows_per_pass = rows_per_pass
             self._end_passes(stream, out.resolve().parent)
             progress = watch.look(self.n_rows_, self.n_total_)
             stop = callback is not None and bool(callback(progress))
             if self._every is not None and (stop or self.n_rows_ - saved_at >= self._every):
                 Checkpoint(
-                    self.model_,
+                    self.rows_,
                     self.n_rows_,
                     self._rows_per_pass,
                     self._every,
@@ -444,7 +447,7 @@ class FileTraining(TableTraining):
         said = f"{self.n_rows_:,} rows had been learned."
         with suppress(Exception):  # one class only, say: then the error alone is told
             self._check_classes()
-            self.model_.finish()
+            self.rows_.finish()
             self.model_.save(place)
             said = f"{said} The model of them is kept as {place}."
         if checkpoint_path(out).exists():
@@ -455,10 +458,10 @@ class FileTraining(TableTraining):
         """Tell the model after a chunk if that was the end of the first pass, or of the last."""
         if self._rows_per_pass is not None and self.n_rows_ >= self._rows_per_pass:
             # Later passes meet rows that were learned: they cannot tell candidates apart.
-            learner = getattr(self.model_.estimator, "learner_", None)
+            learner = getattr(self.rows_.estimator, "learner_", None)
             if learner is not None:
                 learner.end_race()
         if self.n_rows_ == self.n_total_:
             again = stream.chunks(0, every=None)
-            if not finish_with_revisits(self.model_.estimator, again, self.n_rows_, folder):
-                self.model_.finish()
+            if not finish_with_revisits(self.rows_.estimator, again, self.n_rows_, folder):
+                self.rows_.finish()

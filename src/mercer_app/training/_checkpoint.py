@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mercer.estimators import TableModel
-from mercer.model_file import RECOVER, read_state, write_state
+from mercer.model_file import RECOVER, model_of_state, read_state, write_state
 from mercer.validation import check_integer
 from mercer_app.files import schema
 from mercer_app.files.places import size_of
 from mercer_app.files.tables import find_files
+from mercer_app.rows import TableRows
 
 _MOST_COLUMNS = 8
 _AFRESH = "Delete it and start afresh, without `resume`."
@@ -48,7 +48,7 @@ class Checkpoint(NamedTuple):
 
     Attributes
     ----------
-    model : TableModel
+    rows : TableRows
         What was learned so far.
     n_rows : int
         Rows learned, over all passes.
@@ -60,7 +60,7 @@ class Checkpoint(NamedTuple):
         What the model depends on; must be the same for the run that goes on.
     """
 
-    model: TableModel
+    rows: TableRows
     n_rows: int
     rows_per_pass: int | None
     every: int
@@ -70,10 +70,10 @@ class Checkpoint(NamedTuple):
     def write(self, path: Path) -> None:
         """Write atomically. :func:`mercer.load_model` can read it, too, and gives the model."""
         training = self._asdict()
-        training.pop("model")
-        write_state(
-            path, {"kind": "TableModel", "model": self.model.to_state(), "training": training}
-        )
+        training.pop("rows")
+        model = self.rows.model
+        state = {"kind": type(model).__name__, "model": model.to_state(), "training": training}
+        write_state(path, state)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Checkpoint:
@@ -95,9 +95,11 @@ class Checkpoint(NamedTuple):
             if "training" not in state:
                 raise ValueError(f"it holds a finished {state['kind']}")
             training = state["training"]
-            known = training["rows_per_pass"]
+            known, rows = training["rows_per_pass"], TableRows.of(model_of_state(state))
+            if rows is None:
+                raise ValueError("its model knows no columns")
             return cls(
-                TableModel.from_state(state["model"]),
+                rows,
                 check_integer("n_rows", training["n_rows"], low=1),
                 None if known is None else check_integer("rows_per_pass", known, low=1),
                 check_integer("every", training["every"], low=1),

@@ -17,6 +17,7 @@ from mercer.columns.tasks import infer_task
 from mercer.columns.views import Levels, Numbers, is_number, view_table
 from mercer.exceptions import Advice, NothingLearnedWarning, Setting
 from mercer_app.files.tables import place_of, read_tables, schema, written_at
+from mercer_app.rows import TableRows
 
 _MOST_CLASSES = 1000
 # Classes are too many for their rows if they are more than this share of at least so many.
@@ -399,13 +400,13 @@ def check_two_classes(
         )
 
 
-def warn_if_no_pairs(model: Any, n_rows: int, shuffle_buffer: int) -> None:
+def warn_if_no_pairs(rows: TableRows, n_rows: int, shuffle_buffer: int) -> None:
     """Warn if a ranking has learned nothing, because no row met one to be compared with.
 
     Parameters
     ----------
-    model : TableModel
-        After its training; no ranking is fine, too.
+    rows : TableRows
+        After the training; no ranking is fine, too.
     n_rows : int
         Rows that it learned.
     shuffle_buffer : int
@@ -416,15 +417,15 @@ def warn_if_no_pairs(model: Any, n_rows: int, shuffle_buffer: int) -> None:
     NothingLearnedWarning
         If all coefficients are 0.
     """
-    if model.task != "rank" or np.any(model.estimator.coefficients_):
+    if rows.task != "rank" or np.any(rows.estimator.coefficients_):
         return
-    other = "" if model.estimator.pair_label == "same" else f" with another {model.target!r}"
-    if model.group is None:
+    other = "" if rows.estimator.pair_label == "same" else f" with another {rows.target!r}"
+    if rows.group is None:
         why = f"a row is paired with an earlier one{other}, and there was none in the buffer"
         mend = "Give data whose target has several values, in mixed order, or a larger `buffer`"
     else:
         why = (
-            f"a row is paired with an earlier one of its {model.group!r}{other}, and there was "
+            f"a row is paired with an earlier one of its {rows.group!r}{other}, and there was "
             "none in the buffer"
         )
         mend = (

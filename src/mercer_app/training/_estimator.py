@@ -14,13 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.default import DefaultLearner
-from mercer.estimators import TableModel
-from mercer.estimators.asking import chosen_batch_size, chosen_expansion, encoded_targets
-from mercer.estimators.table import TASKS
 from mercer.exceptions import Advice, InPython, ParameterError, Setting
-from mercer.expansions import Auto, RandomFeatures
+from mercer.expansions import Auto, Expansion, RandomFeatures
 from mercer.kernels import as_pair_kernel
-from mercer.losses import Loss
+from mercer.losses import Loss, Poisson, as_loss
+from mercer_app.rows import TASKS, TableRows
 
 # A sum of parts is solved again, to be looked at, when it has so many times the rows.
 _GROWTH = 8
@@ -28,6 +26,16 @@ _GROWTH = 8
 _LATEST = 2 / 3
 # Rows are laid down on the disk to be visited again, up to so many bytes.
 _MOST_BYTES = 2**33
+
+
+def expansion_of(estimator: Any) -> Expansion | None:
+    """Return the expansion that an estimator will take; None for a Gaussian process."""
+    return estimator.plan().expansion if hasattr(estimator, "plan") else None
+
+
+def chooses_scales(estimator: Any) -> bool:
+    """Whether an estimator finds scales of inputs and target by itself: it chooses its kernel."""
+    return hasattr(estimator, "plan") and bool(estimator.plan().scales)
 
 
 def make_estimator(
@@ -62,14 +70,26 @@ def make_estimator(
         **{name: value for name, value in run.items() if name in accepted}, **chosen
     )
     if "normalize_y" in accepted and "normalize_y" not in chosen:
-        estimator.set_params(normalize_y=True)
+        estimator.set_params(normalize_y=_by_deviation(estimator))
     # What is wrong shall be known before hours of reading, not after.
     estimator.check()
-    if isinstance(chosen_expansion(estimator), Auto):
+    if isinstance(expansion_of(estimator), Auto):
         _check_sums(estimator, kind.words, options)
         if estimator.expansion == "auto":
             estimator.set_params(expansion=Auto(seed=seed))
     return estimator
+
+
+def _by_deviation(estimator: Any) -> bool:
+    """Whether targets are learned in units of their standard deviation.
+
+    A kernel that is given is to learn numbers that are near its own. An estimator that chooses its
+    kernel, and sums over rows, find the units by themselves; counts have none.
+    """
+    if not hasattr(estimator, "plan"):
+        return True
+    plan = estimator.plan()
+    return not (plan.scales or plan.default or isinstance(as_loss(estimator.loss), Poisson))
 
 
 def _check_sums(estimator: Any, words: str, options: Mapping[str, Any]) -> None:
@@ -78,7 +98,7 @@ def _check_sums(estimator: Any, words: str, options: Mapping[str, Any]) -> None:
         by_itself = estimator.__class__(**estimator.get_params(deep=False))
         without = {"risk": None} if "risk" in by_itself.get_params(deep=False) else {}
         by_itself.set_params(expansion="auto", **without)
-        if not isinstance(chosen_expansion(by_itself), Auto):
+        if not isinstance(expansion_of(by_itself), Auto):
             given: list[str | Setting] = [words]
             for name in ("loss", "risk", "step_size"):
                 if name in options:
@@ -153,8 +173,9 @@ def plan_run(estimator: Any, n_passes: int, n_rows: int | None, n_outputs: int =
     -------
     plan : RunPlan
     """
-    batch_size = chosen_batch_size(estimator)
-    expansion = chosen_expansion(estimator)
+    planned = hasattr(estimator, "plan")
+    batch_size = estimator.plan().batch_size if planned else estimator.batch_size
+    expansion = expansion_of(estimator)
     # Functions of pairs of second order have a fixed number of features, in ordinary steps.
     bilinear = as_pair_kernel(getattr(estimator, "pair_kernel", "difference")).order == 2
     if isinstance(expansion, Auto):
@@ -207,14 +228,14 @@ class Watch:
 
     Parameters
     ----------
-    model : TableModel
-        The model, perhaps resumed.
+    rows : TableRows
+        What is trained, perhaps resumed.
     n_rows : int
         Rows that it has learned.
     """
 
-    def __init__(self, model: TableModel, n_rows: int) -> None:
-        self.model = model
+    def __init__(self, rows: TableRows, n_rows: int) -> None:
+        self.estimator = rows.estimator
         self._sum = self._sum_of_losses()
         self._n_rows = self._n_timed = n_rows
         self._timed_from = time.perf_counter()
@@ -240,7 +261,7 @@ class Watch:
 
     def _loss_and_order(self, n_new: int, n_total: int | None) -> tuple[float | None, int]:
         """Loss of the rows learned since the last look, and model order."""
-        learner = getattr(self.model.estimator, "learner_", None)
+        learner = getattr(self.estimator, "learner_", None)
         if isinstance(learner, DefaultLearner):
             late = n_total is not None and learner.n_rows > _LATEST * n_total
             grown = learner.n_rows >= _GROWTH * learner.solved_at
@@ -251,14 +272,14 @@ class Watch:
             return float(learner.held_loss), learner.function.size
         before, self._sum = self._sum, self._sum_of_losses()
         if before is None or self._sum is None:
-            return None, self.model.model_order_
-        return (self._sum - before) / n_new, self.model.model_order_
+            return None, int(self.estimator.model_order_)
+        return (self._sum - before) / n_new, int(self.estimator.model_order_)
 
     def _sum_of_losses(self) -> float | None:
         """Losses of all rows so far; None for a model without a history of them."""
-        if not hasattr(self.model.estimator, "learner_"):
-            return 0.0 if hasattr(type(self.model.estimator), "history_") else None
-        history = self.model.history_
+        if not hasattr(self.estimator, "learner_"):
+            return 0.0 if hasattr(type(self.estimator), "history_") else None
+        history = self.estimator.history_
         return float(history.loss @ np.diff(history.n_samples, prepend=0))
 
 
@@ -336,7 +357,7 @@ def finish_with_revisits(estimator: Any, chunks: Iterable[Any], n_rows: int, fol
                 laid[0][at : at + len(y)] = X
                 labels.append(y)
                 at += len(y)
-            laid.append(encoded_targets(estimator, np.concatenate(labels)))
+            laid.append(estimator.targets_.encode(np.concatenate(labels)))
         inputs, targets = laid
         return inputs[numbers], targets[numbers], np.ones(len(numbers))
 

@@ -18,8 +18,6 @@ from sklearn.base import is_classifier
 
 from mercer.columns.odd_cells import Unreadable
 from mercer.default import DefaultLearner
-from mercer.estimators import TableModel
-from mercer.estimators.asking import chosen_expansion
 from mercer.estimators.inputs import say_if_alike, values_by_column
 from mercer.estimators.pairs import group_order
 from mercer.expansions import Auto
@@ -27,6 +25,8 @@ from mercer.selection import FEWEST_GROUPS, block_length, block_of_series
 from mercer.sums import Rows, RowsByNumber
 from mercer_app.files import read_tables, shuffled
 from mercer_app.files.tables import Labelled, in_place, looked_through, told_types
+from mercer_app.rows import TableRows
+from mercer_app.training._estimator import expansion_of
 
 Result = TypeVar("Result")
 Grouped = tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]
@@ -43,8 +43,8 @@ class RowStream:
     ----------
     data : path
         As for :func:`mercer_app.files.read_tables`.
-    model : TableModel
-        A model past its warm-up.
+    rows : TableRows
+        What reads tables, past its warm-up.
     n_passes : int
         Passes over the data.
     seed : int
@@ -73,7 +73,7 @@ class RowStream:
     def __init__(
         self,
         data: str | os.PathLike[str],
-        model: TableModel,
+        rows: TableRows,
         *,
         n_passes: int,
         seed: int,
@@ -84,7 +84,7 @@ class RowStream:
         strict: bool = False,
     ) -> None:
         self.data = data
-        self.model = model
+        self.reads = rows
         self.n_passes = n_passes
         self.seed = seed
         self.shuffle_buffer = shuffle_buffer
@@ -165,11 +165,11 @@ class RowStream:
         It could not find out by itself once they are shuffled. The first rows tell, as many as are
         shuffled at a time. Where rows look like a series or like groups, that is said, too.
         """
-        estimator = self.model.estimator
-        expansion = chosen_expansion(estimator)
+        estimator = self.reads.estimator
+        expansion = expansion_of(estimator)
         if not isinstance(expansion, Auto) or expansion.block_length != "auto":
             return
-        if self.model.group is not None or self.model.time is not None:
+        if self.reads.group is not None or self.reads.time is not None:
             return
         if self.shuffle_buffer < 2:
             return  # the estimator gets them in their order
@@ -192,7 +192,7 @@ class RowStream:
             return Rows(X[numbers], targets.astype(np.float64), np.ones(numbers.size))
 
         rows = RowsByNumber(len(y), take)
-        inputs, columns = self.model.preprocessor, values_by_column(first)
+        inputs, columns = self.reads.preprocessor, values_by_column(first)
         columns = {name: columns[name] for name in inputs.feature_names_in_}
         say_if_alike(rows, columns, inputs.owners_out(), expansion.seed)
         length = block_length(rows, expansion.seed)
@@ -207,30 +207,30 @@ class RowStream:
 
     @property
     def _buffer_rows(self) -> int:
-        preprocessor = self.model.preprocessor
+        preprocessor = self.reads.preprocessor
         row_bytes = preprocessor.n_features_out_ * np.dtype(preprocessor.dtype_).itemsize
         return max(1, min(self.shuffle_buffer, _BUFFER_BYTES // row_bytes))
 
     def _encoded(self, table: Any) -> Block:
         """Return inputs, targets, and groups or times of the rows of a table."""
-        model = self.model
-        return *model.rows(table), (model.groups if model.time is None else model.times)(table)
+        reads = self.reads
+        return *reads.rows(table), (reads.groups if reads.time is None else reads.times)(table)
 
     def _in_order(self, encode: Callable[[Any], Result]) -> Iterator[Result]:
         """Tables in the order of the files, encoded."""
-        model = self.model
-        self.labelled = Labelled(model.target if model.has_target else None)
+        reads = self.reads
+        self.labelled = Labelled(reads.target if reads.has_target else None)
         unreadable = Unreadable(strict=self.strict)
         self._of_passes.append(unreadable)
         tables = read_tables(
             self.data,
-            columns=model.columns_,
-            column_types=told_types(self.data, model.preprocessor.kinds or {}),
+            columns=reads.columns_,
+            column_types=told_types(self.data, reads.preprocessor.kinds or {}),
             unreadable=unreadable,
         )
         return in_place(
             self.data,
-            looked_through(self.data, tables, model.preprocessor, unreadable),
+            looked_through(self.data, tables, reads.preprocessor, unreadable),
             encode,
             labelled=self.labelled,
         )
@@ -238,15 +238,15 @@ class RowStream:
     def _one_pass(self, number: int) -> Iterator[Block]:
         rows: Iterator[Any] = self._in_order(self._encoded)
         size, seed = self._buffer_rows, np.random.SeedSequence([self.seed, number])
-        if self.model.group is not None:
+        if self.reads.group is not None:
             rows = rows if self.shuffle_buffer < 2 else shuffled_groups(rows, size, seed)
-            ranks = self.model.compared_within is not None
+            ranks = self.reads.compared_within is not None
             return rows if ranks else self._each_once(rows)
-        if self.model.time is not None:
+        if self.reads.time is not None:
             return self._last_judging(self._by_time(rows), seed)
         if self.shuffle_buffer < 2:
             return rows
-        length = getattr(chosen_expansion(self.model.estimator), "block_length", 1)
+        length = getattr(expansion_of(self.reads.estimator), "block_length", 1)
         if length == 1 or isinstance(length, str):
             return shuffled(rows, size, seed)
         return _shuffled_blocks(rows, int(length), size, seed)
@@ -260,7 +260,7 @@ class RowStream:
             for value in group[starts].tolist():
                 if value in seen and value != last:
                     raise ValueError(
-                        f"Rows of a group of {self.model.group!r} are far apart in {self.data}, "
+                        f"Rows of a group of {self.reads.group!r} are far apart in {self.data}, "
                         "and those of one are to be held out together. Sort the file by this "
                         f"column, or read more rows at a time than {self._buffer_rows:,} with "
                         "`shuffle_buffer`."
@@ -270,7 +270,7 @@ class RowStream:
             yield X, y, group
         if len(seen) < FEWEST_GROUPS:
             raise ValueError(
-                f"{self.model.group!r} has {len(seen)} groups in {self.data}, and at least "
+                f"{self.reads.group!r} has {len(seen)} groups in {self.data}, and at least "
                 f"{FEWEST_GROUPS} are needed to learn from some and judge by others. Leave it out, "
                 "or name another column."
             )
@@ -286,7 +286,7 @@ class RowStream:
             order = np.argsort(times, kind="stable")
             if times[order[0]] < last:
                 raise ValueError(
-                    f"Rows of {self.data} are out of the order of {self.model.time!r} by more than "
+                    f"Rows of {self.data} are out of the order of {self.reads.time!r} by more than "
                     f"{size:,} rows. Sort the file by this column, or read more rows at a time "
                     "with `shuffle_buffer`."
                 )

@@ -7,19 +7,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, time
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from mercer.columns import TablePreprocessor
+from mercer.columns.forms import DateForm, NumberForm
 from mercer.columns.null_values import NullValues, number_of
 from mercer.columns.odd_cells import Unreadable
+from mercer.columns.readings import Reading, Readings, TargetForm, sure_quantities
+from mercer.columns.views import view_table
 from mercer.conformal import AdaptiveConformal
-from mercer.estimators.table import TASKS, task_of
+from mercer.estimators.estimator import column_names
 from mercer.model_file import read_state, write_state
 from mercer.streams import LateLabels, StreamLearner
 from mercer.validation import check_integer, nearest
 from mercer_app.files.lines import Record
+from mercer_app.rows import TASKS, task_of
 
 _TRUTH = {"true": True, "false": False}
 # More whole numbers than these are quantities rather than classes.
@@ -35,7 +41,7 @@ class Row(NamedTuple):
 
     Attributes
     ----------
-    x : dict of str to float, or None
+    x : dict of str to float, text or None, or None
         Inputs; None if the record only delivers a label.
     y : object
         Target; None if it is not known yet.
@@ -43,7 +49,7 @@ class Row(NamedTuple):
         What a later label calls the row by.
     """
 
-    x: dict[str, float] | None
+    x: dict[str, Any] | None
     y: Any
     key: str | None
 
@@ -67,8 +73,9 @@ class RowReader:
     needs_target : bool, default=True
         Whether it is an error if a table of named columns has no target.
     gaps : bool, default=False
-        Whether rows may lack columns and have new ones, as the default of streams can learn them. A
-        cell that is no number in a column that held numbers is a gap then, too, and is counted.
+        Whether rows may lack columns and have new ones, as the default of streams can learn them,
+        and columns hold text: categories, dates, ``$6,888.22``. A cell that is no number in a
+        column that held numbers is a gap then, and is counted.
     strict : bool, default=False
         Whether such a cell makes the row a bad one nevertheless.
     null_values : str, number, sequence of these, mapping of columns to these, or None, default=None
@@ -82,6 +89,8 @@ class RowReader:
         Of the targets; None before the first one.
     task : str
         As above; "auto" until the first target.
+    form : TargetForm or None
+        How quantities to learn are written as text, if they are.
     unreadable : Unreadable
         Cells that were taken for gaps.
 
@@ -114,6 +123,10 @@ class RowReader:
         self._strict = strict
         self.target, self.key, self.task = target, key, task
         self.gaps = gaps
+        self.form: TargetForm | None = None
+        self._readings: dict[str, Reading] = {}  # of columns that are more than numbers
+        self._fixed = False
+        self._has_target = False
         self.columns: list[str] | None = None
         self.kind: str | None = "number" if task == "regression" else None
         self._guessed = task == "auto"
@@ -150,17 +163,38 @@ class RowReader:
             missing = "inputs nor a target" if y is None else f"inputs, only the target {y!r}"
             raise BadRowError(f"{record.place}: it has no {missing}.")
         if x is not None and (self.columns is None or (self.gaps and not x.keys() <= self._known)):
+            new = {n: [cell] for n, cell in x.items() if isinstance(cell, str)}
+            self._readings |= Readings.plain(view_table(new), [*new.keys() - self._known]).columns
             self.set_columns(dict.fromkeys([*(self.columns or ()), *x]))
         if y is not None:
-            self._settle(kind, y, record.place)
+            self._settle(kind, y, record)
         for name, cell in odd.items():
-            self.unreadable.add(name, "number", 1, cell, record.place)
+            reading = self._readings.get(name)
+            what = "number" if reading is None else reading.kind
+            self.unreadable.add(name, what, 1, cell, record.place)
         return Row(x, y, key)
 
     def set_columns(self, columns: Iterable[str]) -> None:
         """Say which columns are inputs."""
         self.columns = list(columns)
         self._known = {*self.columns, *self._others}
+
+    def of_table(self, columns: TablePreprocessor, form: TargetForm | None) -> None:
+        """Read rows as a model of tables does, whose columns are known, and may have gaps."""
+        self.set_columns(columns.feature_names_in_)
+        self._fixed, self.form = True, form
+        self._readings = {
+            name: one
+            for name, one in columns.readings_.items()
+            if one.was_text or one.kind in ("date", "time", "boolean")
+        }
+
+    def typed(self, x: dict[str, Any]) -> dict[str, Any]:
+        """Return inputs with dates and times where a model of tables learned such, not as text."""
+        kinds: dict[str, Any] = {"date": datetime, "time": time}
+        moments = [n for n, one in self._readings.items() if one.kind in kinds and not one.was_text]
+        made = {n: kinds[self._readings[n].kind].fromisoformat(x[n]) for n in moments if x[n]}
+        return x | made if made else x
 
     def _look(self, record: Record) -> None:
         """Check the columns of CSV, which all its rows have."""
@@ -190,7 +224,7 @@ class RowReader:
 
     def _inputs_of(
         self, record: Record, odd: dict[str, str], *, all_gaps: bool
-    ) -> dict[str, float] | None:
+    ) -> dict[str, Any] | None:
         """Return inputs by column; None if there are none at all.
 
         Cells that are no numbers, in columns that held numbers before, are put down in ``odd``.
@@ -201,21 +235,30 @@ class RowReader:
         names = self.columns
         if names is None or self.gaps:
             names = [name for name in values if name not in self._others]
-        x: dict[str, float] = {}
+        x: dict[str, Any] = {}
         gap = None
         for name in names:
             value = values.get(name)
             if type(value) is float and math.isfinite(value) and not self.nulls:
                 x[name] = value
-            elif self._is_missing(name, value, is_text):
+            elif self._is_missing(name, value, is_text, of_text=name in self._readings):
                 gap = name if gap is None else gap
             else:
                 try:
-                    x[name] = _number(value, name, is_text)
+                    if name in self._readings:
+                        x[name] = _cell(value, self._readings[name])
+                    else:
+                        x[name] = _number(value, name, is_text)
                 except BadRowError:
-                    if self._strict or not self.gaps or name not in self._known:
+                    known = name in self._known
+                    if self.gaps and not known and isinstance(value, str):
+                        x[name] = value
+                    elif self._strict or not (known and (self.gaps or self._fixed)):
                         raise
-                    odd[name] = str(value)[:40]
+                    else:
+                        odd[name] = str(value)[:40]
+        if self._fixed:
+            return {name: x.get(name) for name in names} if x else None
         if not x or self.gaps:
             return x or (dict.fromkeys(names, math.nan) if names and all_gaps else None)
         if gap is not None:
@@ -239,6 +282,11 @@ class RowReader:
             return None, None
         kind = self.kind or self._kind_of(value, record.is_text)
         if kind == "number":
+            form = self.form if self._has_target else _form_of(value)
+            if isinstance(value, str) and form is not None:
+                if form.is_moment:
+                    raise BadRowError(f"the target {value!r} is a date or a time, not a quantity.")
+                return kind, _written(form, value)
             return kind, _number(value, self.target, record.is_text, is_target=True)
         if kind == "text":
             if not isinstance(value, str):
@@ -282,6 +330,16 @@ class RowReader:
 
     def _kind_of(self, value: Any, is_text: bool) -> str:
         """Tell from the first target of what kind targets are."""
+        if isinstance(value, str) and self.task != "classification":
+            form = _form_of(value)
+            if form is not None and form.is_moment:
+                raise ValueError(
+                    f"The target {self.target!r} holds dates or times, first {value!r}, which are "
+                    "not learned from streams here. For classes say `task='classification'`; "
+                    "quantities that are dates are learned in Python, by `learn_one`."
+                )
+            if form is not None:
+                return "number"
         if is_text:
             number = _parsed(value)
             if number is None:
@@ -297,8 +355,11 @@ class RowReader:
             return "text"
         return "integer" if self.task == "classification" else "number"
 
-    def _settle(self, kind: str | None, y: Any, place: str) -> None:
+    def _settle(self, kind: str | None, y: Any, record: Record) -> None:
         """Take down what a good target says of all."""
+        if not self._has_target and kind == "number":
+            self.form = _form_of(record.values[self.target])
+        self._has_target = True
         if self.kind is None:
             self.kind = kind
             if self.task == "auto":
@@ -307,7 +368,7 @@ class RowReader:
             self._classes.add(y)
             if len(self._classes) > _MOST_CLASSES:
                 raise ValueError(
-                    f"{place}: the target {self.target!r} has had more than {_MOST_CLASSES} "
+                    f"{record.place}: the target {self.target!r} has had more than {_MOST_CLASSES} "
                     "different whole numbers, which look like quantities, but were taken for "
                     "classes. Start afresh with `task='regression'`, or with "
                     "`task='classification'` if they are classes."
@@ -320,6 +381,9 @@ class RowReader:
             "kind": self.kind,
             "task": self.task,
             "classes": sorted(self._classes),
+            "readings": Readings([*self._readings.values()]).to_state(),
+            "fixed": self._fixed,
+            "form": None if self.form is None else self.form.to_state(),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -327,7 +391,10 @@ class RowReader:
         if state["columns"] is not None:
             self.set_columns(state["columns"])
         self.kind, self.task = state["kind"], state["task"]
-        self._classes = set(state["classes"])
+        self._classes, self._fixed = set(state["classes"]), bool(state["fixed"])
+        self._readings = Readings.from_state(state["readings"]).columns
+        self._has_target = state["kind"] is not None
+        self.form = None if state["form"] is None else TargetForm.from_state(state["form"])
 
 
 class _Gaps(NamedTuple):
@@ -348,6 +415,55 @@ class _Gaps(NamedTuple):
             frozenset(named),
             frozenset(number for number in numbers if number is not None),
         )
+
+
+def _form_of(cell: Any) -> TargetForm | None:
+    """Return how a date or an amount of money is written, which nobody means for a class.
+
+    Examples
+    --------
+    >>> _form_of("$6,888.22").unit, _form_of(12), _form_of("3D"), _form_of("2024-01-31").kind
+    ('$', None, None, 'date')
+    """
+    if not isinstance(cell, str):
+        return None
+    column = view_table({"y": [cell]}).column("y")
+    return None if sure_quantities("y", column) is None else TargetForm.of("y", column)
+
+
+def _written(form: TargetForm, cell: str) -> float:
+    """Read a quantity that is written as text; BadRowError if it is written otherwise."""
+    number = float(form.read(view_table({"y": [cell]}).column("y"))[0])
+    if not math.isfinite(number):
+        raise BadRowError(f"the target {cell!r} is not written as those before are.")
+    return number
+
+
+def _cell(value: Any, reading: Reading) -> Any:
+    """Return a cell as a column that is more than numbers takes it.
+
+    Raises
+    ------
+    BadRowError
+        If it cannot be what the column is.
+    """
+    said = f"the column {reading.name!r} holds {str(value)[:40]!r}, which is no"
+    if reading.kind == "boolean":
+        truth = _TRUTH.get(value.strip().lower()) if isinstance(value, str) else value
+        if not isinstance(truth, bool):
+            raise BadRowError(f"{said} truth value. Correct it, or leave it empty.")
+        return truth
+    text = str(value).strip()
+    if reading.was_text:
+        written = reading.form
+        if isinstance(written, NumberForm | DateForm) and not np.isfinite(written.read([text])[0]):
+            raise BadRowError(f"{said} {reading.kind} as the first ones are written.")
+        return text
+    try:
+        (datetime if reading.kind == "date" else time).fromisoformat(text)
+    except ValueError:
+        raise BadRowError(f"{said} {reading.kind} as ISO 8601 writes it.") from None
+    return text
 
 
 def _parsed(text: str) -> float | None:
@@ -462,24 +578,24 @@ class _Learner:
     """The estimator, once the first label has said of which kind it is."""
 
     def __init__(self, make: Callable[[str], Any], reader: RowReader, *, learns: bool) -> None:
-        self._make, self._reader, self._learns = make, reader, learns
+        self._make, self._reader, self.learns = make, reader, learns
         self.estimator: Any = None
 
-    def predict_one(self, x: dict[str, float]) -> Any:
+    def predict_one(self, x: dict[str, Any]) -> Any:
         """Predict as plain Python; None before anything was learned."""
         if self.estimator is None:
             return None
-        prediction = self.estimator.predict_one(x)
+        prediction = self.estimator.predict_one(self._reader.typed(x))
         return prediction.item() if isinstance(prediction, np.generic) else prediction
 
-    def learn_one(self, x: dict[str, float], y: Any) -> None:
+    def learn_one(self, x: dict[str, Any], y: Any) -> None:
         """Learn a row; the first one makes the estimator."""
-        if self._learns:
+        if self.learns:
             estimator = self.estimator
             if estimator is None:
                 estimator = self._make(self._reader.task)
-            estimator.learn_one(x, y)
-            estimator._nulls = self._reader.nulls
+            estimator.learn_one(self._reader.typed(x), y)
+            estimator._nulls, estimator.target_form_ = self._reader.nulls, self._reader.form
             self.estimator = estimator
 
 
@@ -573,6 +689,7 @@ class StreamTraining:
         names = getattr(model, "_row_names", None)
         if names is None:
             names = getattr(model, "feature_names_in_", None)
+        form, columns = model.target_form_, model.preprocessor_
         if kind is None or (task == "regression" and not model.targets_.flat):
             raise ValueError("The model has targets of a kind that rows here cannot have.")
         if names is None:
@@ -582,8 +699,25 @@ class StreamTraining:
             )
         if reader.target in names or reader.key in names:
             raise ValueError(f"The target or the key is an input of the model: {list(names)}.")
-        reader.set_columns(map(str, names))
+        if form is not None and form.is_moment:
+            raise ValueError(
+                "The model answers dates or times, of which no progressive error is measured here. "
+                "Learn on in Python, by `partial_fit`."
+            )
+        if self._learner.learns and getattr(model.learner_, "is_compact", False):
+            raise ValueError(
+                "The model cannot go on learning, as its file leaves out the sums that this takes. "
+                "Train it with `mercer fit --resumable`, or let it answer only: `--predict-only`."
+            )
         reader.gaps = isinstance(model.learner_, StreamLearner)
+        if columns is not None:
+            reader.of_table(columns, form)
+        else:
+            reader.set_columns(map(str, names))
+            known = {} if model._columns is None else model._columns.readings.columns
+            called = zip(map(str, names), column_names(model), strict=True)
+            found = {name: known[column] for name, column in called if column in known}
+            reader._readings = {name: one for name, one in found.items() if one.was_text}
         reader.nulls = reader.nulls or NullValues.of(model._nulls)
         reader.task, reader.kind, reader._guessed = task, kind, False
         self._learner.estimator = model

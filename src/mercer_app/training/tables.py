@@ -14,8 +14,6 @@ import numpy as np
 from mercer.columns import TablePreprocessor, TaskGuess, guess_task
 from mercer.columns.null_values import NullValues
 from mercer.columns.odd_cells import Unreadable
-from mercer.estimators import TableModel
-from mercer.estimators.table import TASKS, check_group, check_marks, check_time, chooses_scales
 from mercer.losses import Loss, as_loss
 from mercer.validation import check_choice, check_integer
 from mercer_app.files import read_tables, schema
@@ -28,6 +26,7 @@ from mercer_app.files.tables import (
     told_types,
     with_nulls,
 )
+from mercer_app.rows import TASKS, TableRows, check_group, check_marks, check_time
 from mercer_app.training._checks import (
     check_two_classes,
     check_varies,
@@ -37,7 +36,7 @@ from mercer_app.training._checks import (
     warn_of_stray_text,
     warn_of_unlabelled,
 )
-from mercer_app.training._estimator import make_estimator
+from mercer_app.training._estimator import chooses_scales, make_estimator
 
 _LOOKED_AT = 2**23  # values that tell what columns are
 _FEWEST_ROWS = 1024
@@ -72,7 +71,9 @@ class TableTraining:
 
     Attributes
     ----------
-    model_ : TableModel
+    rows_ : TableRows
+        What reads tables for the estimator, once the training was started.
+    model_ : estimator
         The model, once the training was started.
     task : str
         Once started, no longer "auto".
@@ -88,7 +89,8 @@ class TableTraining:
         Cells that cannot be what their columns are, in all rows, once these were learned.
     """
 
-    model_: TableModel
+    rows_: TableRows
+    _finished: Any = None
 
     def __init__(
         self,
@@ -157,6 +159,13 @@ class TableTraining:
         self.first_classes_: list[Any] = []
         self.n_passes_, self.n_rows_ = 1, 0
 
+    @property
+    def model_(self) -> Any:
+        """The model of the rows learned so far, to look at; at the end, to keep."""
+        if not hasattr(self, "rows_"):
+            raise AttributeError("There is no model yet. Call `start` first.")
+        return self.rows_.model if self._finished is None else self._finished
+
     def _estimator(self) -> Any:
         """Make the estimator, which checks its parameters."""
         return make_estimator(self.task, self.loss, self.options, 1, self.seed)
@@ -202,18 +211,18 @@ class TableTraining:
             except ValueError:
                 self.task = "regression"  # reading the targets says what is wrong with them
         estimator = self._estimator()
-        model = TableModel(
+        made = TableRows(
             estimator,
             columns_for(estimator, self._columns),
             self.target,
             self.group,
             self.time,
         )
-        labelled = Labelled(self.target if model.has_target else None)
+        labelled = Labelled(self.target if made.has_target else None)
         written = warn_of_unlabelled(self.data, self.target, labelled.rows(table), table.num_rows)
-        if model.has_target:
-            (targets,) = in_place(self.data, iter([table]), model.targets, labelled=labelled)
-            self._look_at(targets, table.num_rows, beginning, model, written)
+        if made.has_target:
+            (targets,) = in_place(self.data, iter([table]), made.targets, labelled=labelled)
+            self._look_at(targets, table.num_rows, beginning, made, written)
         rows = int(np.clip(_LOOKED_AT // len(names), _FEWEST_ROWS, self._warmup_rows))
         tables = read_tables(
             self.data,
@@ -221,20 +230,20 @@ class TableTraining:
             column_types=types,
             unreadable=Unreadable(strict=self.strict),
         )
-        self.model_ = drawn_in_place(self.data, tables, model.warm_up, labelled)
-        warn_of_stray_text(self.data, self.model_.preprocessor, self._warmup_rows)
+        self.rows_ = drawn_in_place(self.data, tables, made.warm_up, labelled)
+        warn_of_stray_text(self.data, self.rows_.preprocessor, self._warmup_rows)
 
     def _look_at(
-        self, targets: Any, n_rows: int, others: Iterator[Any], model: TableModel, written: str
+        self, targets: Any, n_rows: int, others: Iterator[Any], rows: TableRows, written: str
     ) -> None:
         """Say what is wrong with the targets of the first rows, and take down their classes."""
         others, ahead = tee(others)
         all_rows = next(ahead, None) is None
         if self.task in ("classification", "regression", "gp"):
             labelled = Labelled(self.target)
-            more = in_place(self.data, others, model.targets, n_rows, labelled=labelled)
+            more = in_place(self.data, others, rows.targets, n_rows, labelled=labelled)
             check_varies(targets, more, self.target, self.task, written)
-        has_marks = model.preprocessor.nulls_.has_usual(str(self.target))
+        has_marks = rows.preprocessor.nulls_.has_usual(str(self.target))
         if self.task in ("regression", "gp") and has_marks:
             warn_of_no_data(targets, self.target)
         if self.task == "classification":
@@ -245,7 +254,7 @@ class TableTraining:
     def _warn_of_unreadable(self) -> None:
         """Say which cells of all rows were gaps, as far as the first rows did not tell."""
         known = {
-            name: reading.strays for name, reading in self.model_.preprocessor.readings_.items()
+            name: reading.strays for name, reading in self.rows_.preprocessor.readings_.items()
         }
         for text in self.unreadable_.said(known):
             warnings.warn(text, stacklevel=4)
@@ -253,4 +262,4 @@ class TableTraining:
     def _check_classes(self) -> None:
         """Raise ValueError if a classification has met one class only."""
         if self.task == "classification":
-            check_two_classes(self.model_.classes_, self.target, self.n_rows_)
+            check_two_classes(self.rows_.classes_, self.target, self.n_rows_)

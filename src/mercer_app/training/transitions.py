@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from mercer.columns.views import Levels, check_names, is_table, view_table
-from mercer.estimators import TableModel
-from mercer.estimators.table import read_groups
 from mercer.estimators.transitions import Transitions
 from mercer.estimators.value_function import ValueFunction
 from mercer_app.files import read_tables, schema
 from mercer_app.files.tables import find_files, has_types, in_place
+from mercer_app.rows import TableRows, read_groups
 from mercer_app.training.tables import columns_for
 
 Array = NDArray[np.float64]
@@ -98,15 +98,15 @@ class TransitionColumns:
         *,
         scaling: Any = "auto",
         categories: int = 128,
-    ) -> TableModel:
+    ) -> ValueFunction:
         """Learn the value function of the states of a table, which is held in memory.
 
-        Rewards are learned in units of their standard deviation, and values come out in theirs.
+        Rewards are learned in units of their standard deviation (``normalize_rewards``).
 
         Parameters
         ----------
         estimator : ValueFunction
-            Is trained in place.
+            Stays as it is.
         data : path, pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
             The logged steps; a path as :func:`mercer_app.files.read_tables` takes it.
         scaling, categories
@@ -114,7 +114,7 @@ class TransitionColumns:
 
         Returns
         -------
-        model : TableModel
+        model : ValueFunction
             Predicts the value of the states of a table.
 
         Raises
@@ -129,23 +129,19 @@ class TransitionColumns:
             {"scaling": scaling, "categories": categories, "exclude": (*dict.fromkeys(others),)},
         )
         columns.fit(data if is_table(data) else read_tables(data))
-        model = TableModel(estimator, columns, self.reward)
-        transitions = self.read(model, data)
-        model.target_scale_ = float(transitions.rewards.std()) or 1.0
-        estimator.fit(
-            transitions.states,
-            transitions.rewards / model.target_scale_,
-            transitions.next_states,
-            transitions.terminals,
-        )
+        learns = clone(estimator).set_params(normalize_rewards=True)
+        rows = TableRows(learns, columns, self.reward)
+        seen = self.read(rows, data)
+        learns.fit(seen.states, seen.rewards, seen.next_states, seen.terminals)
+        model: ValueFunction = rows.model
         return model
 
-    def read(self, model: TableModel, data: Any) -> Transitions:
-        """Read transitions as the inputs of a model, episode by episode.
+    def read(self, rows: TableRows, data: Any) -> Transitions:
+        """Read transitions as inputs, episode by episode.
 
         Parameters
         ----------
-        model : TableModel
+        rows : TableRows
             Knows how columns become inputs.
         data : path, pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
             The logged steps.
@@ -160,7 +156,7 @@ class TransitionColumns:
         ValueError, FileNotFoundError
             For unusable columns or values, or if no transition is left.
         """
-        steps = [self._steps(model, data)] if is_table(data) else list(self._of_file(model, data))
+        steps = [self._steps(rows, data)] if is_table(data) else list(self._of_file(rows, data))
         X, next_X, rewards, episodes, terminals = (
             np.concatenate(parts) for parts in zip(*steps, strict=True)
         )
@@ -195,12 +191,12 @@ class TransitionColumns:
             )
         return Transitions(X, rewards, next_X, terminals, begins)
 
-    def measure(self, model: TableModel, data: Any) -> dict[str, float]:
+    def measure(self, model: ValueFunction, data: Any) -> dict[str, float]:
         """Measure a value function on transitions that it has not learned.
 
         Parameters
         ----------
-        model : TableModel
+        model : ValueFunction
             From :meth:`fit`.
         data : path, pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
             Logged steps of the same policy.
@@ -213,10 +209,11 @@ class TransitionColumns:
             of the values against the discounted rewards that followed, over episodes that were
             seen to their end, where there are any.
         """
-        x, rewards, following, over, begins, _ = self.read(model, data)
+        rows = TableRows.of_tables(model)
+        x, rewards, following, over, begins, _ = self.read(rows, data)
         assert begins is not None
-        discount = model.estimator.discount
-        values, ahead = model.predict_inputs(x), model.predict_inputs(following)
+        discount = model.discount
+        values, ahead = rows.estimator.predict(x), rows.estimator.predict(following)
         errors = rewards + np.where(over, 0.0, discount) * ahead - values
         measures = {
             "transitions": float(errors.size),
@@ -251,22 +248,22 @@ class TransitionColumns:
             check_names([f"{self.next_prefix}{name}" for name in names], found, "The table")
         return names
 
-    def _of_file(self, model: TableModel, path: Any) -> Iterator[tuple[NDArray[Any], ...]]:
+    def _of_file(self, rows: TableRows, path: Any) -> Iterator[tuple[NDArray[Any], ...]]:
         """Read the steps of a file, table by table; text stays text, even if it is all digits."""
-        names = [*model.preprocessor.feature_names_in_]
-        text = [*model.text_columns_]
+        names = [*rows.preprocessor.feature_names_in_]
+        text = [*rows.text_columns_]
         if self.next_prefix is not None:
             names += [f"{self.next_prefix}{name}" for name in names]
             text += [f"{self.next_prefix}{name}" for name in text]
         names += [n for n in (self.reward, self.episode, self.terminal) if n is not None]
         types = {} if has_types(find_files(path)) else dict.fromkeys(text, "string")
         tables = read_tables(path, columns=names, column_types=types)
-        return in_place(path, tables, lambda table: self._steps(model, table))
+        return in_place(path, tables, lambda table: self._steps(rows, table))
 
-    def _steps(self, model: TableModel, table: Any) -> tuple[NDArray[Any], ...]:
+    def _steps(self, rows: TableRows, table: Any) -> tuple[NDArray[Any], ...]:
         """Return inputs, those of next states, rewards, episodes and ends of a table."""
         view = view_table(table)
-        X = model.inputs(table, extra="drop")
+        X = rows.inputs(table, extra="drop")
         rewards = view.column(self.reward)
         if isinstance(rewards, Levels):
             raise ValueError(
@@ -279,8 +276,8 @@ class TransitionColumns:
             terminals = _truths(view.column(self.terminal), self.terminal)
         following = X
         if self.next_prefix is not None:
-            names = model.preprocessor.feature_names_in_
-            following = model.inputs(
+            names = rows.preprocessor.feature_names_in_
+            following = rows.inputs(
                 _renamed(table, {f"{self.next_prefix}{name}": name for name in names})
             )
         return X, following, rewards.values.astype(np.float64), episodes, terminals

@@ -153,7 +153,7 @@ def _run_figures(estimator: Any) -> list[Captioned]:
         f"{format_number(order.model_order.max())}."
     )
     figures = [("Model order: size of the model along the stream", figure)]
-    if np.isfinite(np.asarray(final_model(estimator).history_.loss, dtype=float)).any():
+    if np.isfinite(np.asarray(history_of(estimator).loss, dtype=float)).any():
         figure, ax = report_axes()
         curve = LearningCurveDisplay.from_estimator(estimator, ax=ax)
         finite = curve.loss[np.isfinite(curve.loss)]
@@ -165,7 +165,7 @@ def _run_figures(estimator: Any) -> list[Captioned]:
         what = "loss" if risk_of(estimator) is None else objective_name(estimator)
         of = "the pairs of each row before learning them"
         of = of if learns_pairs(estimator) else "each row before learning it"
-        history = final_model(estimator).history_
+        history = history_of(estimator)
         if not weighs_ways(history) and not np.any(getattr(history, "step_size", 1.0)):
             of = "rows kept back, before learning them"  # by sums, without steps
         unit = unit_of_loss(estimator)

@@ -1,21 +1,22 @@
-"""Models of tables: what they can learn, their columns, estimator and units in one file."""
+"""Rows of tables, as estimators learn them: what can be learned of which columns, and how.
+
+An estimator is trained on inputs and targets that :class:`TableRows` makes of tables, piece by
+piece; the model that comes of it reads tables by itself.
+"""
 
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 from sklearn.exceptions import NotFittedError
 
 from mercer.columns import TablePreprocessor
 from mercer.columns.audit import TableAudit
 from mercer.columns.forms import DateForm, NumberForm
-from mercer.columns.odd_cells import Unreadable
 from mercer.columns.readings import TargetForm, time_form
 from mercer.columns.views import (
     Levels,
@@ -23,12 +24,11 @@ from mercer.columns.views import (
     check_names,
     is_number,
     is_table,
-    missing_cells,
     view_table,
 )
-from mercer.conformal import check_coverage
 from mercer.estimators.classifier import KernelClassifier
-from mercer.estimators.explaining import Explaining
+from mercer.estimators.columns import Roles
+from mercer.estimators.estimator import with_columns, without_columns
 from mercer.estimators.gaussian_process import GaussianProcessRegressor
 from mercer.estimators.inputs import warn_user
 from mercer.estimators.novelty import NoveltyDetector
@@ -39,15 +39,15 @@ from mercer.estimators.undo import all_or_nothing
 from mercer.estimators.value_function import ValueFunction
 from mercer.exceptions import Advice, LeakWarning, ParameterError, Setting
 from mercer.expansions import Auto
-from mercer.history import History
-from mercer.losses import Poisson, as_loss
-from mercer.model_file import save_model, storable
-from mercer.validation import check_choice
-
-if TYPE_CHECKING:
-    from mercer.answers.explain import Explained
+from mercer.streams import StreamFunction
 
 Array = NDArray[np.float64]
+
+# Column of the target of a model of rows, as long as nobody has named it.
+NO_TARGET = "(target)"
+
+
+# -- tasks -----------------------------------------------------------------------------------------
 
 
 class TableTask(NamedTuple):
@@ -118,7 +118,6 @@ _VALUES = TableTask(
     "value", "value function", "a value function", ValueFunction, "quantities", losses=None
 )
 _TASKS = (*TASKS.values(), _VALUES)
-_ESTIMATORS: dict[str, Any] = {t.estimator.__name__: t.estimator for t in _TASKS}
 
 
 def task_of(estimator: Any) -> TableTask:
@@ -127,7 +126,7 @@ def task_of(estimator: Any) -> TableTask:
     Raises
     ------
     ValueError
-        If no model of tables can be made with it.
+        If it does none of them.
 
     Examples
     --------
@@ -136,193 +135,18 @@ def task_of(estimator: Any) -> TableTask:
     """
     for task in _TASKS:
         if type(estimator) is task.estimator:
-            if not hasattr(estimator, "partial_fit"):
-                raise ValueError(
-                    f"{estimator!r} needs all rows at once, but a TableModel learns from a stream. "
-                    "Use its method='features' or 'dictionary'."
-                )
             return task
     names = ", ".join(task.estimator.__name__ for task in _TASKS)
     raise ValueError(f"`estimator` must be one of {names}, got `{type(estimator).__name__}`.")
 
 
-def read_targets(
-    table: Any, name: str, *, kind: str, form: TargetForm | None = None
-) -> NDArray[Any]:
-    """Read the targets of a table.
-
-    Parameters
-    ----------
-    table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
-        Rows.
-    name : str
-        Column of the targets.
-    kind : {"labels", "quantities", "any"}
-        Whether they are labels, numbers to approach, or either: what can be ranked.
-    form : TargetForm or None, default=None
-        How quantities, or what can be ranked, are written, if they are more than plain numbers.
-
-    Returns
-    -------
-    y : ndarray of shape (n_rows,)
-        Labels (int64, text or bool) or quantities (float64).
-
-    Raises
-    ------
-    ValueError
-        If the column is missing, has rows without a value, or does not fit the task.
-    """
-    view = view_table(table)
-    check_names([name], view.names, "The table")
-    values = view.column(name)
-    missing = values.codes < 0 if isinstance(values, Levels) else np.isnan(values.values)
-    if missing.any():
+def check_learns_on(estimator: Any) -> None:
+    """Raise ``ValueError`` if an estimator needs all rows at once."""
+    if not hasattr(estimator, "partial_fit"):
         raise ValueError(
-            f"The target {name!r} has no value in {int(missing.sum()):,} of {view.n_rows:,} "
-            f"rows, first in row {int(np.argmax(missing))} of this table. There is nothing to "
-            "learn from or to compare with in such rows: remove them, or fill in the target."
+            f"{estimator!r} needs all rows at once, but files are read piece by piece. "
+            "Use its method='features' or 'dictionary'."
         )
-    ranked = kind == "any" and form is None
-    if kind == "labels" or (ranked and (isinstance(values, Levels) or bool(values.integer))):
-        return _labels(values, name)
-    if form is not None and view.n_rows and not (isinstance(values, Levels) and values.boolean):
-        return _written(values, name, form)
-    if isinstance(values, Levels):
-        if not view.n_rows:
-            return np.empty(0)
-        bad = [level for level in values.levels if values.boolean or not is_number(level)]
-        if not bad:
-            raise ValueError(
-                f"The target {name!r} holds numbers as text, first {values.first()!r}. Convert the "
-                "column to numbers; in a CSV file some cell further down is none."
-            )
-        raise ValueError(
-            f"The target {name!r} holds text or truth values, first {bad[0]!r}, but numbers are to "
-            "be predicted. Correct such cells, or choose classification, or another target."
-        )
-    y = values.values.astype(np.float64)
-    if not np.isfinite(y).all():
-        row = int(np.argmin(np.isfinite(y)))
-        raise ValueError(
-            f"The target {name!r} holds {y[row]} in row {row} of this table, which no model "
-            "can learn. Remove such rows, or replace the value."
-        )
-    return y
-
-
-def _written(values: Numbers | Levels, name: str, form: TargetForm) -> Array:
-    """Read quantities that are written as text, or are dates."""
-    found = form.read(values)
-    if not np.isfinite(found).all():
-        row = int(np.argmin(np.isfinite(found)))
-        if isinstance(values, Levels):
-            cell: Any = values.levels[values.codes[row]]
-        else:
-            cell = values.values[row].item()
-        raise ValueError(
-            f"The target {name!r} holds {cell!r} in row {row} of this table, which is no "
-            f"{form.kind} as the first ones are written. Correct such cells, or remove these rows."
-        )
-    return found
-
-
-def _labels(values: Any, name: str) -> NDArray[Any]:
-    """Class labels of a column without missing values."""
-    if isinstance(values, Levels):
-        if values.boolean:
-            return np.asarray(values.codes == 1)
-        return np.array(values.levels or [""], dtype=np.str_)[values.codes]
-    if values.unit:
-        return _named_moments(values)
-    whole = values.values.astype(np.int64, copy=False) if values.integer else None
-    if whole is None:
-        with np.errstate(invalid="ignore"):
-            whole = values.values.astype(np.int64)
-        if not np.array_equal(whole, values.values):
-            row = int(np.argmax(whole != values.values))
-            raise ValueError(
-                f"The target {name!r} holds {values.values[row]!s} (row {row} of this table), "
-                "which is a quantity rather than a class. Choose regression, or turn the target "
-                "into classes."
-            )
-    return np.asarray(whole)
-
-
-def _named_moments(values: Numbers) -> NDArray[Any]:
-    """Write dates and times of the day as text, each in the same way in any table."""
-    seconds, rows = np.unique(values.values, return_inverse=True)
-    moments = np.round(seconds * 1e6).astype(np.int64).astype("datetime64[us]")
-    names = [str(moment).removesuffix(".000000") for moment in moments]
-    if values.unit == "time":
-        names = [name.partition("T")[2] for name in names]
-    names = [name.removesuffix("T00:00:00").replace("T", " ") for name in names]
-    return np.array(names or [""], dtype=np.str_)[rows]
-
-
-def check_marks(table: Any, target: str) -> None:
-    """Raise ``ValueError`` if a target that is to mark novel rows holds quantities.
-
-    Examples
-    --------
-    >>> check_marks({"kind": [1, -1]}, "kind")
-    """
-    column = view_table(table).column(target)
-    if not isinstance(column, Numbers):
-        return
-    present = column.values[~np.isnan(column.values)]
-    quantities = present[present != np.round(present)]
-    if quantities.size:
-        raise ValueError(
-            f"The target {target!r} holds quantities, first {quantities[0]:g}, but "
-            "`task='novelty'` learns no target: it only marks which rows are known, as 1 and -1 "
-            "or by labels, to measure what was found. Leave the target out (then exclude the "
-            "column, unless it is an input), name a column of labels, or choose regression to "
-            "predict it."
-        )
-
-
-def read_groups(table: Any, name: str) -> Array:
-    """Read the groups of the rows of a table, as numbers.
-
-    Parameters
-    ----------
-    table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
-        Rows.
-    name : str
-        Column that says which group a row is of: numbers, text or truth values.
-
-    Returns
-    -------
-    groups : ndarray of shape (n_rows,)
-        From ``mercer.estimators.pairs.group_numbers``.
-
-    Raises
-    ------
-    ValueError
-        If the column is missing, or has rows without a value.
-    """
-    view = view_table(table)
-    check_names([name], view.names, "The table")
-    values = view.column(name)
-    missing = values.codes < 0 if isinstance(values, Levels) else ~np.isfinite(values.values)
-    if missing.any():
-        raise ValueError(
-            f"The group {name!r} has no value in {int(missing.sum()):,} of {view.n_rows:,} rows, "
-            f"first in row {int(np.argmax(missing))} of this table: nobody knows which rows to "
-            "compare these with. Remove them, or fill in the group."
-        )
-    if not isinstance(values, Levels):
-        return group_numbers(values.values, view.n_rows)
-    if values.boolean:
-        return np.asarray(values.codes == 1, dtype=np.float64)
-    return group_numbers(
-        np.array(values.levels or [""], dtype=np.str_), max(1, len(values.levels))
-    )[values.codes]
-
-
-def chooses_scales(estimator: Any) -> bool:
-    """Whether an estimator finds scales of inputs and target by itself: it chooses its kernel."""
-    return hasattr(estimator, "plan") and bool(estimator.plan().scales)
 
 
 def check_time(time: str | None, group: str | None, target: str | None, takes: bool) -> None:
@@ -391,6 +215,167 @@ def check_group(group: str | None, target: str | None, takes: bool, columns: Any
         )
 
 
+def check_marks(table: Any, target: str) -> None:
+    """Raise ``ValueError`` if a target that is to mark novel rows holds quantities.
+
+    Examples
+    --------
+    >>> check_marks({"kind": [1, -1]}, "kind")
+    """
+    column = view_table(table).column(target)
+    if not isinstance(column, Numbers):
+        return
+    present = column.values[~np.isnan(column.values)]
+    quantities = present[present != np.round(present)]
+    if quantities.size:
+        raise ValueError(
+            f"The target {target!r} holds quantities, first {quantities[0]:g}, but "
+            "`task='novelty'` learns no target: it only marks which rows are known, as 1 and -1 "
+            "or by labels, to measure what was found. Leave the target out (then exclude the "
+            "column, unless it is an input), name a column of labels, or choose regression to "
+            "predict it."
+        )
+
+
+# -- targets, groups -------------------------------------------------------------------------------
+
+
+def read_targets(
+    table: Any, name: str, *, kind: str, form: TargetForm | None = None
+) -> NDArray[Any]:
+    """Read the targets of a table.
+
+    Parameters
+    ----------
+    table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+        Rows.
+    name : str
+        Column of the targets.
+    kind : {"labels", "quantities", "any"}
+        Whether they are labels, numbers to approach, or either: what can be ranked.
+    form : TargetForm or None, default=None
+        How quantities, or what can be ranked, are written, if they are more than plain numbers.
+
+    Returns
+    -------
+    y : ndarray of shape (n_rows,)
+        Labels (int64, text or bool) or quantities (float64).
+
+    Raises
+    ------
+    ValueError
+        If the column is missing, has rows without a value, or does not fit the task.
+    """
+    view = view_table(table)
+    check_names([name], view.names, "The table")
+    values = view.column(name)
+    missing = values.codes < 0 if isinstance(values, Levels) else np.isnan(values.values)
+    if missing.any():
+        raise ValueError(
+            f"The target {name!r} has no value in {int(missing.sum()):,} of {view.n_rows:,} "
+            f"rows, first in row {int(np.argmax(missing))} of this table. There is nothing to "
+            "learn from or to compare with in such rows: remove them, or fill in the target."
+        )
+    ranked = kind == "any" and form is None
+    if kind == "labels" or (ranked and (isinstance(values, Levels) or bool(values.integer))):
+        return _labels(values, name)
+    if form is not None and view.n_rows and not (isinstance(values, Levels) and values.boolean):
+        return form.quantities(values, f"The target {name!r}", " of this table")
+    if isinstance(values, Levels):
+        if not view.n_rows:
+            return np.empty(0)
+        bad = [level for level in values.levels if values.boolean or not is_number(level)]
+        if not bad:
+            raise ValueError(
+                f"The target {name!r} holds numbers as text, first {values.first()!r}. Convert the "
+                "column to numbers; in a CSV file some cell further down is none."
+            )
+        raise ValueError(
+            f"The target {name!r} holds text or truth values, first {bad[0]!r}, but numbers are to "
+            "be predicted. Correct such cells, or choose classification, or another target."
+        )
+    y = values.values.astype(np.float64)
+    if not np.isfinite(y).all():
+        row = int(np.argmin(np.isfinite(y)))
+        raise ValueError(
+            f"The target {name!r} holds {y[row]} in row {row} of this table, which no model "
+            "can learn. Remove such rows, or replace the value."
+        )
+    return y
+
+
+def _labels(values: Any, name: str) -> NDArray[Any]:
+    """Class labels of a column without missing values."""
+    if isinstance(values, Levels):
+        if values.boolean:
+            return np.asarray(values.codes == 1)
+        return np.array(values.levels or [""], dtype=np.str_)[values.codes]
+    if values.unit:
+        return _named_moments(values)
+    whole = values.values.astype(np.int64, copy=False) if values.integer else None
+    if whole is None:
+        with np.errstate(invalid="ignore"):
+            whole = values.values.astype(np.int64)
+        if not np.array_equal(whole, values.values):
+            row = int(np.argmax(whole != values.values))
+            raise ValueError(
+                f"The target {name!r} holds {values.values[row]!s} (row {row} of this table), "
+                "which is a quantity rather than a class. Choose regression, or turn the target "
+                "into classes."
+            )
+    return np.asarray(whole)
+
+
+def _named_moments(values: Numbers) -> NDArray[Any]:
+    """Write dates and times of the day as text, each in the same way in any table."""
+    seconds, rows = np.unique(values.values, return_inverse=True)
+    moments = np.round(seconds * 1e6).astype(np.int64).astype("datetime64[us]")
+    names = [str(moment).removesuffix(".000000") for moment in moments]
+    if values.unit == "time":
+        names = [name.partition("T")[2] for name in names]
+    names = [name.removesuffix("T00:00:00").replace("T", " ") for name in names]
+    return np.array(names or [""], dtype=np.str_)[rows]
+
+
+def read_groups(table: Any, name: str) -> Array:
+    """Read the groups of the rows of a table, as numbers.
+
+    Parameters
+    ----------
+    table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
+        Rows.
+    name : str
+        Column that says which group a row is of: numbers, text or truth values.
+
+    Returns
+    -------
+    groups : ndarray of shape (n_rows,)
+        From ``mercer.estimators.pairs.group_numbers``.
+
+    Raises
+    ------
+    ValueError
+        If the column is missing, or has rows without a value.
+    """
+    view = view_table(table)
+    check_names([name], view.names, "The table")
+    values = view.column(name)
+    missing = values.codes < 0 if isinstance(values, Levels) else ~np.isfinite(values.values)
+    if missing.any():
+        raise ValueError(
+            f"The group {name!r} has no value in {int(missing.sum()):,} of {view.n_rows:,} rows, "
+            f"first in row {int(np.argmax(missing))} of this table: nobody knows which rows to "
+            "compare these with. Remove them, or fill in the group."
+        )
+    if not isinstance(values, Levels):
+        return group_numbers(values.values, view.n_rows)
+    if values.boolean:
+        return np.asarray(values.codes == 1, dtype=np.float64)
+    return group_numbers(
+        np.array(values.levels or [""], dtype=np.str_), max(1, len(values.levels))
+    )[values.codes]
+
+
 def first_classes(ranker: Any, y: NDArray[Any], grouped: bool) -> NDArray[Any] | None:
     """Two classes that the warm-up rows have, so that the first rows learned may lack one.
 
@@ -437,25 +422,20 @@ def _said_of_leaks(leaks: dict[str, str], target: str | None) -> Advice:
     )
 
 
-@storable
-class TableModel(Explaining):
-    r"""A kernel machine that learns from and predicts for tables with named columns.
+# -- rows ------------------------------------------------------------------------------------------
 
-    It joins a :class:`mercer.columns.TablePreprocessor`, an estimator and the target's column, so
-    that a stream of raw tables goes in and labels or quantities come out. This is what
-    ``mercer fit`` writes.
+
+class TableRows:
+    r"""Inputs, targets, groups and times that are read of tables, for one estimator.
 
     All that is measured on data (means, scales, categories) comes from the warm-up and is then
-    frozen, because the dictionary holds rows as they were encoded when learned. A regression whose
-    kernel was given learns the standardised target :math:`(y - \bar y) / s`, with the mean and the
-    standard deviation of the warm-up rows, and predictions are mapped back; so ``delta`` of a Huber
-    loss and ``history_`` are in units of s. All others learn the target as it is.
+    frozen, because the dictionary holds rows as they were encoded when learned.
 
     Parameters
     ----------
     estimator : estimator
         What learns: a KernelClassifier, KernelRegressor, KernelRanker, NoveltyDetector or
-        GaussianProcessRegressor, trained in place; or a ValueFunction, which
+        GaussianProcessRegressor, trained in place on inputs; or a ValueFunction, which
         :class:`mercer_app.training.TransitionColumns` trains.
     preprocessor : TablePreprocessor
         How columns become inputs. Its ``exclude`` must hold the target and the group.
@@ -473,27 +453,13 @@ class TableModel(Explaining):
     ----------
     task : {"classification", "regression", "rank", "novelty", "gp", "value"}
         What the estimator does.
-    has_target : bool
-        Whether learning needs the target.
-    predicts_quantities : bool
-        Whether predictions are numbers in units of the target.
-    target_mean_, target_scale_ : float
-        Mean and standard deviation of the target in the warm-up; 0 and 1 if it is no quantity.
-    classes_ : ndarray of shape (n_classes,)
-        Labels seen, sorted (classification, and ranking of two classes): integers, text or
-        booleans. A classification keeps whole floats such as -1.0 as integers.
-    audit_ : TableAudit
-        What each column is, and what became of it.
-    target_form_ : TargetForm or None
+    target_form : TargetForm or None
         How the first targets are written, if they are quantities as text, ``$1,200``, say, or
         dates, and in what unit they are learned; None for plain numbers.
-    leaks_ : dict of str to str
+    leaks : dict of str to str
         Columns that tell the target alone in the first rows, and how.
-    history_ : History
-        Progressive loss, model order and compression error over the stream (not of a Gaussian
-        process, which has no steps).
-    model_order_ : int
-        Number of dictionary points, or of random features.
+    model : estimator
+        The estimator as it reads tables by itself.
 
     Raises
     ------
@@ -507,10 +473,10 @@ class TableModel(Explaining):
     >>> from mercer.columns import TablePreprocessor
     >>> towns = np.array(["Bern", "Bonn"] * 100)
     >>> table = {"town": towns, "height": np.where(towns == "Bern", 540.0, 60.0)}
-    >>> model = TableModel(
+    >>> rows = TableRows(
     ...     KernelClassifier(random_state=0), TablePreprocessor(exclude=("town",)), "town"
     ... ).partial_fit(table)
-    >>> model.predict({"height": np.array([500.0, 70.0])}).tolist()
+    >>> rows.model.predict({"height": np.array([500.0, 70.0])}).tolist()
     ['Bern', 'Bonn']
     """
 
@@ -523,6 +489,7 @@ class TableModel(Explaining):
         time: str | None = None,
     ) -> None:
         self._task = task_of(estimator)
+        check_learns_on(estimator)
         if not isinstance(preprocessor, TablePreprocessor):
             raise ValueError(
                 f"`preprocessor` must be a TablePreprocessor, got `{type(preprocessor).__name__}`."
@@ -542,20 +509,78 @@ class TableModel(Explaining):
         )
         check_group(group, target, holds_out or self.task == "rank", preprocessor)
         check_time(time, group, target, holds_out)
-        self.estimator = estimator
-        self.preprocessor = preprocessor
-        self.target = target
-        self.group = group
-        self.time = time
+        self._begin(estimator, preprocessor, Roles(target, group, time))
+
+    def _begin(self, estimator: Any, preprocessor: TablePreprocessor, roles: Roles) -> None:
+        self._task = task_of(estimator)
+        self.estimator, self.preprocessor = estimator, preprocessor
+        self.target, self.group, self.time = roles.target, roles.group, roles.time
+        self.leaks = dict(roles.leaks)
+        self._form: TargetForm | None = None  # of any kind of target
         self._time_form: DateForm | NumberForm | None = None
         self._first_classes: NDArray[Any] | None = None
-        self.target_mean_, self.target_scale_ = 0.0, 1.0
-        self._form: TargetForm | None = None  # how the target is written, of any kind
-        self.leaks_: dict[str, str] = {}
+
+    @classmethod
+    def of(cls, model: Any, target: str | None = None) -> Self | None:
+        """Return the rows of tables for a fitted model that learned columns with names.
+
+        Parameters
+        ----------
+        model : estimator
+            Trained on tables, or on rows or dicts whose features have names; stays as it is.
+        target : str or None, default=None
+            Column of the targets, where the model does not know it.
+
+        Returns
+        -------
+        rows : TableRows or None
+            Tables are read as the model reads them: numbers of a model of such as they are, and
+            gaps as the mean of their column; of a stream, as the mean so far, and so is a feature
+            that a row does not have. None for models whose features have no names.
+
+        Raises
+        ------
+        ValueError
+            If the target is one of the features, or features of a stream are no numbers.
+
+        Examples
+        --------
+        >>> from mercer import KernelRegressor
+        >>> model = KernelRegressor()
+        >>> for i in range(20):
+        ...     model = model.learn_one({"height": i % 5, "weight": i % 3}, i % 5)
+        >>> TableRows.of(model).columns_
+        ['height', 'weight', '(target)']
+        """
+        if model.roles_ is not None:
+            return cls.of_tables(model)
+        found, target = cls.__new__(cls), NO_TARGET if target is None else target
+        columns = columns_of_rows(model, target)
+        if columns is None:
+            return None
+        found._begin(without_columns(model), columns, Roles(target))
+        found._form = model.target_form_
+        return found
+
+    @classmethod
+    def of_tables(cls, model: Any) -> Self:
+        """Return the rows of tables for a model that was trained on such; let one of both learn."""
+        found = cls.__new__(cls)
+        found._begin(without_columns(model), model._columns, model.roles_)
+        found._form = model.target_form_
+        return found
 
     def __repr__(self) -> str:
         group = "" if self.group is None else f", {self.group!r}"
-        return f"TableModel({self.estimator!r}, {self.preprocessor!r}, {self.target!r}{group})"
+        return f"TableRows({self.estimator!r}, {self.preprocessor!r}, {self.target!r}{group})"
+
+    @property
+    def model(self) -> Any:
+        """The estimator as it reads tables by itself; both share what was learned."""
+        roles = Roles(self.target, self.group, self.time, dict(self.leaks))
+        model = with_columns(self.estimator, self.preprocessor, roles)
+        model.target_form_ = self._form
+        return model
 
     @property
     def task(self) -> str:
@@ -577,6 +602,11 @@ class TableModel(Explaining):
         """How a ranking takes its target, in words, if it is more than plain numbers or labels."""
         form = None if self.predicts_quantities else self._form
         return "" if form is None else form.said.partition(", with errors")[0]
+
+    @property
+    def target_form(self) -> TargetForm | None:
+        """How quantities are written that are learned and answered."""
+        return self._form if self.predicts_quantities else None
 
     @property
     def scores_rows(self) -> bool:
@@ -602,22 +632,9 @@ class TableModel(Explaining):
         return np.asarray(self.estimator.classes_)
 
     @property
-    def history_(self) -> History:
-        """Course of the learning so far."""
-        history: History = self.estimator.history_
-        return history
-
-    @property
-    def model_order_(self) -> int:
-        """Number of dictionary points, or of random features."""
-        return int(self.estimator.model_order_)
-
-    @property
-    def audit_(self) -> TableAudit:
+    def audit(self) -> TableAudit:
         """What each column is, what became of it, and whether it tells the target alone."""
-        return self.preprocessor.audit_.remarked(
-            {name: f"LEAK? {said}" for name, said in self.leaks_.items()}
-        )
+        return self.preprocessor.audit_.with_leaks(self.leaks)
 
     @property
     def text_columns_(self) -> list[str]:
@@ -626,7 +643,7 @@ class TableModel(Explaining):
         written = [] if form is None or not form.is_text else [str(self.target)]
         return [*self.preprocessor.text_columns_, *written]
 
-    # -- reading --------------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------------
 
     def inputs(
         self,
@@ -776,7 +793,7 @@ class TableModel(Explaining):
         """
         return self.inputs(table, learned=True), self._learned(table)
 
-    # -- measuring ------------------------------------------------------------------------------
+    # -- measuring -------------------------------------------------------------------------------
 
     def warm_up(self, tables: Any) -> Self:
         """Measure columns and target on the first rows; must come before learning.
@@ -800,7 +817,7 @@ class TableModel(Explaining):
         if self.preprocessor.frozen_:
             raise ValueError(
                 "The warm-up is over: what was learned since is in its units. Make a new "
-                "TableModel to measure the columns again."
+                "TableRows to measure the columns again."
             )
         columns = self.preprocessor.__dict__
         before = copy.deepcopy(columns)
@@ -828,9 +845,6 @@ class TableModel(Explaining):
         y = np.concatenate(targets)[: self.preprocessor.n_samples_seen_]
         if self.task == "rank":
             self._first_classes = first_classes(self.estimator, y, self.group is not None)
-        if self._standardises():
-            self.target_mean_ = float(y.mean())
-            self.target_scale_ = float(y.std()) or 1.0
 
     def measure(self, columns: TablePreprocessor, table: Any, y: NDArray[Any]) -> TablePreprocessor:
         """Add rows to the statistics of columns, with what they tell of the target.
@@ -868,10 +882,22 @@ class TableModel(Explaining):
         y = self._learned(table) if told else None
         self.preprocessor.look(table, y)
         if y is not None:
-            self.leaks_ = self.preprocessor.leaks(table, y)
+            self.leaks = self.preprocessor.leaks(table, y)
         return self
 
-    def measured(self, columns: TablePreprocessor, targets: Any = None) -> Self:
+    def seen(self) -> tuple[dict[str, Any], dict[str, str], TargetForm | None]:
+        """Return what :meth:`look` found out, for :meth:`looked` elsewhere."""
+        return self.preprocessor.to_state(), self.leaks, self._form
+
+    def looked(
+        self, columns: dict[str, Any], leaks: dict[str, str], form: TargetForm | None
+    ) -> Self:
+        """Take over what another :meth:`look` found out."""
+        self.preprocessor = TablePreprocessor.from_state(columns)
+        self.leaks, self._form = leaks, form
+        return self
+
+    def measured(self, columns: TablePreprocessor) -> Self:
         """Take over what was measured of columns and targets elsewhere, in place of a warm-up.
 
         Parameters
@@ -879,8 +905,6 @@ class TableModel(Explaining):
         columns : TablePreprocessor
             With statistics of all rows, not frozen; it is frozen. Moments are rounded to seven
             digits, so that the order of merging does not matter.
-        targets : NumberStatistics, default=None
-            Moments of the target, if it is a quantity.
 
         Returns
         -------
@@ -893,28 +917,13 @@ class TableModel(Explaining):
         """
         self.preprocessor = columns.rounded().freeze()
         self._finish_measuring()
-        if targets is not None and self._standardises():
-            targets = targets.rounded()
-            self.target_mean_ = float(targets.mean[0])
-            self.target_scale_ = float(np.sqrt(targets.variance()[0])) or 1.0
         return self
 
     def _finish_measuring(self) -> None:
-        if self.leaks_:
-            warn_user(_said_of_leaks(self.leaks_, self.target), LeakWarning)
+        if self.leaks:
+            warn_user(_said_of_leaks(self.leaks, self.target), LeakWarning)
 
-    def _standardises(self) -> bool:
-        """Whether the target is learned in units of its standard deviation.
-
-        So it is where a kernel was given, to learn numbers that are near its own. An estimator that
-        chooses its kernel finds the units, too; a Gaussian process has ``normalize_y``, and counts
-        have no units.
-        """
-        if self.task != "regression" or chooses_scales(self.estimator):
-            return False
-        return not isinstance(as_loss(self.estimator.loss), Poisson)
-
-    # -- learning -------------------------------------------------------------------------------
+    # -- learning --------------------------------------------------------------------------------
 
     def learn(self, X: NDArray[np.floating], y: NDArray[Any], group: Array | None = None) -> Self:
         """Learn rows that :meth:`rows` and :meth:`groups` prepared, in order.
@@ -953,8 +962,6 @@ class TableModel(Explaining):
                 "A value function learns transitions, not rows with a target. Use "
                 "mercer_app.training.TransitionColumns, or `mercer value`."
             )
-        if self.predicts_quantities:
-            y = (y - self.target_mean_) / self.target_scale_
         if self.task == "rank":
             self.estimator.partial_fit(X, y, classes=self._first_classes, group=group)
         elif self.time is not None:
@@ -1012,38 +1019,8 @@ class TableModel(Explaining):
             learner.finish()
         return self
 
-    # -- answers, in units of the target --------------------------------------------------------
-
-    def predict(self, table: Any, *, extra: Literal["error", "drop"] = "error") -> NDArray[Any]:
-        """Labels or quantities of the rows of a table; -1 for a novel row, 1 for any other.
-
-        Of a ranking the scores: rows with higher ones rank above.
-
-        Parameters
-        ----------
-        table, extra
-            As :meth:`inputs`.
-
-        Returns
-        -------
-        y : ndarray of shape (n_rows,)
-            Labels of ``classes_``, or quantities in the target's units, datetime64 if it holds
-            dates; (n_rows, n_levels) for several quantile levels.
-
-        Raises
-        ------
-        AttributeError
-            For a ranking that answers on pairs only: see :meth:`predict_pair`.
-        """
-        return self.as_written(self.predict_inputs(self._asked(table, extra)))
-
-    @property
-    def target_form_(self) -> TargetForm | None:
-        """How quantities are written that are learned and answered."""
-        return self._form if self._task.is_quantity else None
-
     def as_written(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Turn numbers that :meth:`predict_inputs` gave into what the target holds.
+        """Turn numbers that were predicted into what the target holds.
 
         Parameters
         ----------
@@ -1056,342 +1033,50 @@ class TableModel(Explaining):
             datetime64 if the target holds dates, text as ``13:30:00`` if it holds times of the day,
             else the values.
         """
-        return values if self.target_form_ is None else self.target_form_.answers(values)
+        return values if self.target_form is None else self.target_form.answers(values)
 
-    def _asked(self, table: Any, extra: Literal["error", "drop"]) -> NDArray[np.floating]:
-        """Encode rows to answer for; cells that cannot be what their column is are gaps, and said.
 
-        A column most of whose cells cannot be is another one, which is an error.
-        """
-        columns, odd = self.preprocessor, Unreadable(strict=False)
-        view, lenient = columns.view(table), True
-        for name, kind, n, cell, row in columns.unreadable(table):
-            odd.add(name, kind, n, cell, f"row {row} of this table")
-            some = view.n_rows - missing_cells(view.column(name))
-            lenient &= not columns.readings_[name].is_another(n, some)
-        X = self.inputs(table, extra=extra, lenient=lenient)
-        for text in odd.said():
-            warn_user(text, UserWarning)
-        return X
-
-    def predict_pair(
-        self, table1: Any, table2: Any, *, extra: Literal["error", "drop"] = "error"
-    ) -> Array:
-        """Values of pairs of rows, by a ranking of any pair kernel.
-
-        Parameters
-        ----------
-        table1, table2 : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
-            First and second rows of the pairs; neither target nor group is looked at.
-        extra : {"error", "drop"}, default="error"
-            As :meth:`inputs`.
-
-        Returns
-        -------
-        values : ndarray of shape (n_pairs,)
-            Above 0 if the first row should rank above the second, or, for ``pair_label="same"``,
-            if they belong together.
-
-        Raises
-        ------
-        AttributeError
-            If the model is no ranking.
-        ValueError
-            If one table has more rows than the other, or as :meth:`inputs`.
-        """
-        if self._task.name != "rank":
-            raise AttributeError(
-                f"Only a ranking has values of pairs of rows, but this is {self._task.words}. Use "
-                "a KernelRanker, which `mercer fit --task rank` trains."
-            )
-        first, second = (self._asked(table, extra) for table in (table1, table2))
-        if len(first) != len(second):
+def columns_of_rows(model: Any, target: str) -> TablePreprocessor | None:
+    """Return how tables become inputs of a model of rows; None if its features have no names."""
+    columns = model._columns
+    names = getattr(model, "feature_names_in_", None)
+    function = getattr(getattr(model, "learner_", None), "function", None)
+    if columns is not None:
+        if isinstance(function, StreamFunction):
             raise ValueError(
-                "`table1` and `table2` must have one row for each pair, got "
-                f"{len(first):,} and {len(second):,} rows."
+                "This is a model of a stream whose rows hold text, categories or dates; each of "
+                "these became inputs when it came. Predict by `mercer stream --predict-only`, or "
+                "in Python, with mercer.load_model."
             )
-        return np.asarray(self.estimator.predict_pair(first, second))
+    elif names is None and isinstance(function, StreamFunction):
+        names = model._row_names
+    if names is None or not all(isinstance(name, str) for name in names):
+        return None
+    if target in names:
+        raise ValueError(
+            f"The target {target!r} is one of the model's inputs, {list(names)[:8]}. Name the "
+            "column of what it predicts."
+        )
+    if columns is not None:
+        found: TablePreprocessor = copy.copy(columns)
+        found.exclude = (*found.exclude, target)
+        return found
+    # Two rows with the means in the middle, which take the place of what is missing.
+    means, kind = getattr(model, "_means", None), TablePreprocessor
+    if isinstance(function, StreamFunction):
+        means, kind = function.mixture.inputs.mean, _Columns
+    means = np.zeros(len(names)) if means is None else np.asarray(means, dtype=np.float64)
+    ends = [means - np.maximum(1.0, np.abs(means)), means + np.maximum(1.0, np.abs(means))]
+    rows = dict(zip(names, np.transpose(ends), strict=True))
+    nulls = getattr(model, "_nulls", None)
+    nulls = None if nulls is None else nulls.within((*names, target)).to_config()
+    made = kind(scaling="none", exclude=(target,), null_values=nulls)
+    return made.fit({**rows, target: np.zeros(2)})
 
-    def predict_inputs(self, X: NDArray[np.floating]) -> NDArray[Any]:
-        """Labels, quantities (dates as numbers) or scores of rows encoded by :meth:`inputs`."""
-        values = self.estimator.predict(X)
-        if not self._task.is_quantity:
-            return np.asarray(values)
-        return np.asarray(values * self.target_scale_ + self.target_mean_)
 
-    def predict_std(self, X: NDArray[np.floating], *, include_noise: bool = True) -> Array:
-        """Say how far a Gaussian process's predictions may be off, as standard deviations.
+class _Columns(TablePreprocessor):
+    """Numbers as they are; a gap says nothing of a row, of whatever column."""
 
-        Parameters
-        ----------
-        X : ndarray of shape (n_rows, n_inputs)
-            Rows encoded by :meth:`inputs`.
-        include_noise : bool, default=True
-            Of a new observation; otherwise of the function without noise.
-
-        Returns
-        -------
-        std : ndarray of shape (n_rows,)
-            In units of the target; of dates in those of ``target_form_``, such as days.
-
-        Raises
-        ------
-        AttributeError
-            If the model is no Gaussian process.
-        """
-        if self._task.name != "gp":
-            raise AttributeError(
-                f"Only a Gaussian process has standard deviations, but this is {self._task.words}. "
-                "Use a GaussianProcessRegressor, or a quantile loss for intervals."
-            )
-        _, std = self.estimator.predict(X, return_std=True, include_noise=include_noise)
-        return np.asarray(std * self.target_scale_)
-
-    def predict_proba(self, table: Any, *, extra: Literal["error", "drop"] = "error") -> Array:
-        """Probabilities of ``classes_``, shape (n_rows, n_classes), if the loss models them.
-
-        Parameters
-        ----------
-        table, extra
-            As :meth:`inputs`.
-
-        Raises
-        ------
-        AttributeError
-            If the estimator has no probabilities.
-        """
-        return np.asarray(self.estimator.predict_proba(self._asked(table, extra)))
-
-    def decision_function(self, table: Any, *, extra: Literal["error", "drop"] = "error") -> Array:
-        """Scores of a classifier, (n_rows,) for two classes, else (n_rows, n_classes).
-
-        Of a novelty detector (n_rows,), below 0 for what is novel; of a ranking (n_rows,), higher
-        for what ranks above.
-
-        Parameters
-        ----------
-        table, extra
-            As :meth:`inputs`.
-
-        Raises
-        ------
-        AttributeError
-            For a regression, and a ranking that answers on pairs only.
-        """
-        return np.asarray(self.estimator.decision_function(self._asked(table, extra)))
-
-    # -- intervals ------------------------------------------------------------------------------
-
-    def predict_interval(
-        self,
-        table: Any,
-        coverage: float = 0.9,
-        *,
-        method: str = "auto",
-        extra: Literal["error", "drop"] = "error",
-    ) -> Array:
-        """Intervals that hold the target of a share ``coverage`` of the rows.
-
-        Parameters
-        ----------
-        table, extra
-            As :meth:`inputs`.
-        coverage, method
-            As ``predict_interval`` of :class:`mercer.KernelRegressor`.
-
-        Returns
-        -------
-        intervals : ndarray of shape (n_rows, 2)
-            Lower and upper ends, in units of the target, or dates. Those of a Gaussian process are
-            what it believes: the mean plus and minus multiples of the standard deviation of a new
-            observation.
-
-        Raises
-        ------
-        AttributeError
-            If the model does not predict quantities.
-        ValueError
-            As ``predict_interval`` of :class:`mercer.KernelRegressor`.
-        """
-        X = self._asked(table, extra)
-        return self.as_written(self.interval_of_inputs(X, coverage, method=method))
-
-    def interval_of_inputs(
-        self, X: NDArray[np.floating], coverage: float = 0.9, *, method: str = "auto"
-    ) -> Array:
-        """Intervals of rows already encoded by :meth:`inputs`."""
-        if self._task.name == "gp":
-            check_coverage(coverage)
-            half = float(ndtri(0.5 + coverage / 2.0)) * self.predict_std(X)
-            mean = self.predict_inputs(X)
-            return np.column_stack([mean - half, mean + half])
-        if not hasattr(self.estimator, "predict_interval"):
-            raise AttributeError(
-                f"Only models of quantities have intervals, but this is {self._task.words}."
-                + (" Use `predict_set`." if self._task.name == "classification" else "")
-            )
-        found = self.estimator.predict_interval(X, coverage, method=method)
-        return np.asarray(found * self.target_scale_ + self.target_mean_)
-
-    def predict_set(
-        self,
-        table: Any,
-        coverage: float = 0.9,
-        *,
-        by_class: bool = False,
-        empty: bool = False,
-        extra: Literal["error", "drop"] = "error",
-    ) -> NDArray[np.bool_]:
-        """Find sets that hold the true class of a share ``coverage`` of the rows, at least.
-
-        Parameters
-        ----------
-        table, extra
-            As :meth:`inputs`.
-        coverage, by_class, empty
-            As ``predict_set`` of :class:`mercer.KernelClassifier`.
-
-        Returns
-        -------
-        sets : ndarray of shape (n_rows, n_classes) of bool
-            Columns in the order of ``classes_``.
-
-        Raises
-        ------
-        AttributeError
-            If the model does not predict classes.
-        ValueError
-            As ``predict_set`` of :class:`mercer.KernelClassifier`.
-        """
-        if not hasattr(self.estimator, "predict_set"):
-            raise AttributeError(
-                f"Only classifications have sets of classes, but this is {self._task.words}."
-            )
-        X = self._asked(table, extra)
-        found = self.estimator.predict_set(X, coverage, by_class=by_class, empty=empty)
-        return np.asarray(found)
-
-    def calibrate(self, table: Any) -> Self:
-        """Take rows to find intervals by, or sets of classes, that were and will not be learned.
-
-        Parameters
-        ----------
-        table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
-            Rows with all columns and the target.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        AttributeError
-            If the model has neither intervals nor sets of classes that rows could calibrate.
-        ValueError
-            As :meth:`inputs` and :meth:`targets`.
-        """
-        return self.calibrate_by_inputs(self.inputs(table), self.targets(table))
-
-    def calibrate_by_inputs(self, X: NDArray[np.floating], y: NDArray[Any]) -> Self:
-        """Take rows already encoded by :meth:`inputs`, with targets in their own units."""
-        if not hasattr(self.estimator, "calibrate"):
-            raise AttributeError(
-                "Only classifications and regressions are calibrated, but this is "
-                f"{self._task.words}."
-            )
-        if self._task.is_quantity:
-            y = (y - self.target_mean_) / self.target_scale_
-        self.estimator.calibrate(X, y)
-        return self
-
-    # -- explanations ---------------------------------------------------------------------------
-
-    @property
-    def feature_names_in_(self) -> list[str]:
-        """Columns that inputs are made of."""
-        return self.preprocessor.feature_names_in_
-
-    def _explained(self) -> Explained:
-        """See :class:`Explaining`: in units of the target, by columns of the table."""
-        if not hasattr(self.estimator, "explain"):
-            raise AttributeError(
-                f"{self._task.words.capitalize()} has no explanations: there are those of rows and "
-                "their targets, of novelty and of the scores of a ranking."
-            )
-        columns, names = self.preprocessor, self.feature_names_in_
-        number = {name: i for i, name in enumerate(names)}
-        told: Explained = self.estimator._explained()
-        form = self.target_form_
-        if form is not None and form.kind != "number":
-            told = told._replace(quantity=f"{told.quantity} in {form.axis}")
-        return told._replace(
-            owners=np.array([number[name] for name in columns.owners_out()], dtype=int),
-            names=names,
-            encode=lambda table: self.inputs(table, extra="drop"),
-            grid=lambda column, *how: columns.grid(names[column], *how),
-        ).scaled(self.target_scale_, self.target_mean_)
-
-    # -- files ----------------------------------------------------------------------------------
-
-    def save(self, path: Any) -> None:
-        """Write the model to a file that :func:`mercer.load_model` reads.
-
-        Parameters
-        ----------
-        path : str or path-like
-            Where to write; an existing file is replaced once the new one is complete.
-
-        Raises
-        ------
-        ValueError
-            If nothing was learned yet, or a part cannot be stored without code.
-        OSError
-            If the file cannot be written.
-        """
-        save_model(self, path)
-
-    def to_state(self) -> dict[str, Any]:
-        """Everything that prediction and further learning need, as plain data.
-
-        Raises
-        ------
-        ValueError
-            If nothing was learned yet, or a part cannot be stored without code.
-        """
-        return {
-            "target": self.target,
-            "group": self.group,
-            **({} if self.time is None else {"time": self.time}),
-            "target_mean": self.target_mean_,
-            "target_scale": self.target_scale_,
-            "kind": type(self.estimator).__name__,
-            "estimator": self.estimator.to_state(),
-            # As text: names of columns and categories are keys in it, and may be any text.
-            "preprocessor": json.dumps(self.preprocessor.to_state(), allow_nan=False),
-            "leaks": [list(leak) for leak in self.leaks_.items()],
-            "target_form": None if self._form is None else self._form.to_state(),
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Rebuild a model; it predicts and goes on learning as if nothing had happened.
-
-        Raises
-        ------
-        ValueError
-            If the parts do not fit together.
-        """
-        kind = check_choice("kind", state["kind"], tuple(_ESTIMATORS))
-        estimator = _ESTIMATORS[kind].from_state(state["estimator"])
-        preprocessor = TablePreprocessor.from_state(json.loads(state["preprocessor"]))
-        model = cls(estimator, preprocessor, state["target"], state.get("group"), state.get("time"))
-        if not preprocessor.frozen_ or preprocessor.n_features_out_ != estimator.n_features_in_:
-            raise ValueError("the inputs of the model do not match the columns of its tables")
-        mean, scale = float(state["target_mean"]), float(state["target_scale"])
-        if not (np.isfinite(mean) and 0.0 < scale < np.inf):
-            raise ValueError("the units of the target are not finite")
-        model.target_mean_, model.target_scale_ = mean, scale
-        form = state["target_form"]
-        model._form = None if form is None else TargetForm.from_state(form)
-        model.leaks_ = {str(name): str(said) for name, said in state["leaks"]}
-        return model
+    def new_gaps(self, table: Any) -> dict[str, int]:
+        """See :class:`mercer.columns.TablePreprocessor`: such models know gaps."""
+        return {}

@@ -7,6 +7,7 @@ import runpy
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from command_line import run
 from mercer import (
@@ -19,10 +20,12 @@ from mercer import (
 from mercer.columns import TablePreprocessor, guess_task
 from mercer.columns.readings import TargetForm
 from mercer.columns.views import Levels, Numbers
+from mercer.display import RegressionCurveDisplay
 from mercer.expansions import KOMP, Stream
 from mercer.kernels import Gaussian
 from mercer.losses import Quantile
 from mercer_app.export import export_python
+from mercer_app.report import report_model
 from mercer_app.report.whole import kept_back
 from mercer_app.rows import TableRows
 
@@ -480,3 +483,17 @@ def test_the_command_says_by_what_rows_are_ranked(mercer, tmp_path):
     assert "ranked by 'due' as dates written dmy" in err
     code, out, _ = mercer("evaluate", tmp_path / "m", tmp_path / "due.csv", "--json")
     assert json.loads(out)["concordance"] > 0.8
+
+
+@pytest.mark.parametrize("make", [KernelRegressor, GaussianProcessRegressor])
+def test_pictures_and_reports_of_arrays_show_numbers_of_dates(make, tmp_path):
+    X, days = A[:, np.newaxis], np.asarray(DATES)
+    units = {"normalize_y": True} if make is GaussianProcessRegressor else {}
+    model = make(random_state=0, **units).fit(X, days)
+    shown = RegressionCurveDisplay.from_estimator(model, X, days, ax=Figure().subplots())
+    numbers = DAYS.astype(float)
+    assert numbers.min() - 60 < shown.prediction.min() < shown.prediction.max() < 60 + numbers.max()
+    report_model(tmp_path / "r.html", model, X, days)
+    middle = f"Always answering the median, {int(np.median(numbers)):,}"
+    assert middle in (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert model.predict(X[:1]).dtype.kind == "M"  # it stays as it was

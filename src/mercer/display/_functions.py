@@ -19,6 +19,7 @@ from mercer.display.drawing import (
     subsample,
     tidy,
 )
+from mercer.estimators.estimator import answering_numbers
 from mercer.inspection import final_model, input_dictionary, learns_pairs, output_labels
 
 if TYPE_CHECKING:
@@ -48,6 +49,12 @@ def _check_inputs(estimator: Any, X: Any, n_inputs: int, picture: str) -> tuple[
     return values, [str(n) for n in names] if names is not None else [
         f"x{j}" for j in range(n_inputs)
     ]
+
+
+def _in_numbers(estimator: Any, y: Any) -> tuple[Any, Any]:
+    """Return a model that answers numbers, and its targets, if it learned dates."""
+    read = getattr(estimator, "in_numbers", None)
+    return answering_numbers(estimator), y if y is None or read is None else read(y)
 
 
 def _grid_range(values: Array, padding: float) -> tuple[float, float]:
@@ -260,6 +267,9 @@ class RegressionCurveDisplay:
             If the model has not exactly one input.
         """
         values, names = _check_inputs(estimator, X, 1, cls.__name__)
+        if target_name is None:
+            target_name = str(getattr(y, "name", None) or "y")
+        estimator, y = _in_numbers(estimator, y)
         x = np.linspace(*_grid_range(values, 0.02), grid_resolution)
         points = _like_frame(X, x[:, None])
         spread = None
@@ -279,9 +289,7 @@ class RegressionCurveDisplay:
             dictionary=input_dictionary(estimator),
             labels=labels,
             feature_name=names[0] if feature_name is None else feature_name,
-            target_name=str(getattr(y, "name", None) or "y")
-            if target_name is None
-            else target_name,
+            target_name=target_name,
         )
         return display.plot(ax, max_points=max_points, **line_kwargs)
 
@@ -553,6 +561,7 @@ class DecisionSurfaceDisplay:
             If the model has not exactly two inputs, one output, or at least two classes.
         """
         values, names = _check_inputs(estimator, X, 2, cls.__name__)
+        estimator, y = _in_numbers(estimator, y)
         x0, x1 = (np.linspace(*_grid_range(v, padding), grid_resolution) for v in values.T)
         grid = np.stack(np.meshgrid(x0, x1), axis=-1)
         points = _like_frame(X, grid.reshape(-1, 2))

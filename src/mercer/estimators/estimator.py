@@ -700,6 +700,15 @@ def _twin(model: Any) -> Any:
     return twin
 
 
+def answering_numbers(model: Any) -> Any:
+    """Return a model that answers numbers where this one answers dates; any other one itself."""
+    if getattr(model, "target_form_", None) is None:
+        return model
+    twin = _twin(model)
+    twin.target_form_ = None
+    return twin
+
+
 def without_columns(model: Any) -> Any:
     """Copy a fitted model; the copy takes arrays of the inputs that its columns became."""
     bare = _twin(model)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from mercer.estimators.estimator import answering_numbers
 from mercer_app.rows import TableRows
 
 Array = NDArray[np.float64]
@@ -37,7 +38,8 @@ class Asked(NamedTuple):
 
     @classmethod
     def itself(cls, model: Any, rows: Any = None) -> Self:
-        """Return a model that takes rows as pictures show them."""
+        """Return a model that takes rows as pictures show them, and answers numbers."""
+        model = answering_numbers(model)
         return cls(model, model, lambda rows: rows, rows)
 
     @classmethod

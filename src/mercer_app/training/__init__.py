@@ -113,8 +113,7 @@ class FileTraining(TableTraining):
 
     Attributes
     ----------
-    model_ : KernelClassifier, KernelRegressor, KernelRanker, NoveltyDetector or \
-GaussianProcessRegressor
+    model_ : estimator
         The model, after :meth:`start` or :meth:`resume`; it predicts for tables by itself, by the
         names of their columns.
     task : str

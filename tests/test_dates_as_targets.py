@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from command_line import run
 from mercer import (
@@ -20,7 +22,7 @@ from mercer import (
 from mercer.columns import TablePreprocessor, guess_task
 from mercer.columns.readings import TargetForm
 from mercer.columns.views import Levels, Numbers
-from mercer.display import RegressionCurveDisplay
+from mercer.display import RegressionCurveDisplay, row_losses
 from mercer.expansions import KOMP, Stream
 from mercer.kernels import Gaussian
 from mercer.losses import Quantile
@@ -497,3 +499,22 @@ def test_pictures_and_reports_of_arrays_show_numbers_of_dates(make, tmp_path):
     middle = f"Always answering the median, {int(np.median(numbers)):,}"
     assert middle in (tmp_path / "r.html").read_text(encoding="utf-8")
     assert model.predict(X[:1]).dtype.kind == "M"  # it stays as it was
+
+
+@pytest.mark.parametrize("moments", [DATES, MOMENTS], ids=["days", "seconds"])
+def test_pictures_and_losses_of_pipelines_are_those_of_their_models(moments):
+    X, days = A[:, np.newaxis], np.asarray(moments)
+    pipeline = make_pipeline(FunctionTransformer(), KernelRegressor(random_state=0)).fit(X, days)
+    model, step = pipeline[-1], np.timedelta64(1, "D")
+    error = (model.predict(X) - days) / step
+    # Dates are answered rounded, which losses are not: 1 at most, of days or of seconds.
+    slack = 1.0 if moments is DATES else 1.0 / 86_400
+    for one in (model, pipeline):
+        losses = row_losses(one, X, days, loss="absolute_error")
+        np.testing.assert_allclose(losses, np.abs(error), rtol=0, atol=slack)
+    drawn = [
+        RegressionCurveDisplay.from_estimator(one, X, days, ax=Figure().subplots()).prediction
+        for one in (model, pipeline)
+    ]
+    np.testing.assert_array_equal(*drawn)
+    assert pipeline.predict(X[:1]).dtype.kind == "M"  # it stays as it was

@@ -82,11 +82,10 @@ def describe(model: Any) -> dict[str, Any]:
     description : dict of str to number, text, list of text or list of dict
         Names without spaces; a list of dicts is a table.
     """
-    estimator = model
-    values: dict[str, Any] = {"estimator": type(estimator).__name__}
-    if estimator.preprocessor_ is not None:
-        columns = estimator.preprocessor_.feature_names_in_
-        values["target"] = None if estimator.roles_ is None else estimator.roles_.target
+    values: dict[str, Any] = {"estimator": type(model).__name__}
+    if model.preprocessor_ is not None:
+        columns = model.preprocessor_.feature_names_in_
+        values["target"] = None if model.roles_ is None else model.roles_.target
         values["columns"] = _cut(columns)
         values["n_columns"] = len(columns)
         values["audit"] = [
@@ -94,20 +93,20 @@ def describe(model: Any) -> dict[str, Any]:
              "remarks": remarks}
             for name, kind, becomes, inputs, missing, remarks in model.audit_.lines()[1:]
         ]  # fmt: skip
-    form, unit = estimator.target_form_, unit_of_target(estimator)
-    if form is not None and hasattr(estimator, "predict_interval"):
+    form, unit = model.target_form_, unit_of_target(model)
+    if form is not None and _is_quantity(model):
         values["target_unit"] = form.axis
     if unit is not None:
         values["target_mean"], values["target_scale"] = unit
-    values["n_inputs"] = estimator.n_inputs_
-    if hasattr(estimator, "classes_"):
-        values["n_classes"] = len(estimator.classes_)
-        values["classes"] = _cut(map(str, estimator.classes_.tolist()))
+    values["n_inputs"] = model.n_inputs_
+    if hasattr(model, "classes_"):
+        values["n_classes"] = len(model.classes_)
+        values["classes"] = _cut(map(str, model.classes_.tolist()))
     # Parts have a kernel each.
-    values["kernel"] = _kernel_words(estimator.kernel_) if hasattr(estimator, "kernel_") else None
+    values["kernel"] = _kernel_words(model.kernel_) if hasattr(model, "kernel_") else None
     values |= describe_pairs(model)
-    learned_in_steps = hasattr(estimator, "learner_")
-    values |= _of_steps(estimator) if learned_in_steps else _of_a_gaussian_process(estimator)
+    learned_in_steps = hasattr(model, "learner_")
+    values |= _of_steps(model) if learned_in_steps else _of_a_gaussian_process(model)
     at_risk = describe_risk(model)
     if at_risk:
         values.pop("latest_loss", None)  # the history holds the objective instead
@@ -703,6 +702,25 @@ def final_model(estimator: Any) -> Any:
     """Return the last step of a Pipeline, and any other estimator itself."""
     steps = getattr(estimator, "steps", None)
     return steps[-1][1] if steps else estimator
+
+
+def targets_in_numbers(estimator: Any, y: Any) -> Any:
+    """Return targets as a model learns them: days since 1970, say, if it learned dates.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted model, or a Pipeline that ends in one.
+    y : array-like or None
+        Targets, written as those that were learned.
+
+    Raises
+    ------
+    ValueError
+        If one is written in another way.
+    """
+    read = getattr(final_model(estimator), "in_numbers", None)
+    return y if y is None or read is None else read(y)
 
 
 def has_run(estimator: Any) -> bool:

@@ -20,7 +20,13 @@ from mercer.display.drawing import (
     tidy,
 )
 from mercer.estimators.estimator import answering_numbers
-from mercer.inspection import final_model, input_dictionary, learns_pairs, output_labels
+from mercer.inspection import (
+    final_model,
+    input_dictionary,
+    learns_pairs,
+    output_labels,
+    targets_in_numbers,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,12 +55,6 @@ def _check_inputs(estimator: Any, X: Any, n_inputs: int, picture: str) -> tuple[
     return values, [str(n) for n in names] if names is not None else [
         f"x{j}" for j in range(n_inputs)
     ]
-
-
-def _in_numbers(estimator: Any, y: Any) -> tuple[Any, Any]:
-    """Return a model that answers numbers, and its targets, if it learned dates."""
-    read = getattr(estimator, "in_numbers", None)
-    return answering_numbers(estimator), y if y is None or read is None else read(y)
 
 
 def _grid_range(values: Array, padding: float) -> tuple[float, float]:
@@ -269,7 +269,7 @@ class RegressionCurveDisplay:
         values, names = _check_inputs(estimator, X, 1, cls.__name__)
         if target_name is None:
             target_name = str(getattr(y, "name", None) or "y")
-        estimator, y = _in_numbers(estimator, y)
+        estimator, y = answering_numbers(estimator), targets_in_numbers(estimator, y)
         x = np.linspace(*_grid_range(values, 0.02), grid_resolution)
         points = _like_frame(X, x[:, None])
         spread = None
@@ -561,7 +561,7 @@ class DecisionSurfaceDisplay:
             If the model has not exactly two inputs, one output, or at least two classes.
         """
         values, names = _check_inputs(estimator, X, 2, cls.__name__)
-        estimator, y = _in_numbers(estimator, y)
+        estimator, y = answering_numbers(estimator), targets_in_numbers(estimator, y)
         x0, x1 = (np.linspace(*_grid_range(v, padding), grid_resolution) for v in values.T)
         grid = np.stack(np.meshgrid(x0, x1), axis=-1)
         points = _like_frame(X, grid.reshape(-1, 2))

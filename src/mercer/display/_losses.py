@@ -18,7 +18,16 @@ from mercer.display.drawing import (
     short_ticks,
     tidy,
 )
-from mercer.inspection import final_model, loss_units, loss_words, name_of_loss, risk_of, short_name
+from mercer.estimators.estimator import answering_numbers
+from mercer.inspection import (
+    final_model,
+    loss_units,
+    loss_words,
+    name_of_loss,
+    risk_of,
+    short_name,
+    targets_in_numbers,
+)
 from mercer.losses import Loss, as_loss
 from mercer.risks import CVaR
 
@@ -386,8 +395,8 @@ def row_losses(
     >>> row_losses(mean, [[0.0], [1.0]], [1.0, 3.0], loss="absolute_error")
     array([0., 2.])
     """
-    classes, read = getattr(estimator, "classes_", None), final_model(estimator)
-    targets = np.asarray(read.in_numbers(y) if hasattr(read, "in_numbers") else y)
+    classes, targets = getattr(estimator, "classes_", None), targets_in_numbers(estimator, y)
+    targets = np.asarray(targets)
     if classes is not None and not np.isin(targets, classes).all():
         extra = np.setdiff1d(targets, classes)[:5].tolist()
         raise ValueError(
@@ -398,7 +407,7 @@ def row_losses(
         return _own_losses(estimator, X, targets)
     if classes is None:
         chosen = as_loss(loss, "regression")
-        scores = np.asarray(estimator.predict(X), dtype=float)
+        scores = np.asarray(answering_numbers(estimator).predict(X), dtype=float)
         if not np.array_equal(chosen.predict([[2.0]]), [[2.0]]):
             raise ValueError(
                 f"The loss {chosen!r} is of scores that are not the predictions, and predictions "

@@ -275,8 +275,6 @@ class Estimator(BaseEstimator):
             return numeric_rows(self, X, *y, reset=first, **checks)
         if self._left_out is not None and not first and is_frame(X):
             X = without_column(X, self._left_out)
-        if first:
-            self.target_form_ = None
         y = _plain(self, y, options, first=first)
         if options.get("y_numeric"):
             _refuse_text(self, y)
@@ -680,6 +678,8 @@ def _plain(
 ) -> tuple[Any, ...]:
     """Return targets, if there are any, in NumPy's types; None is left to the check."""
     quantities = bool(options.get("y_numeric"))
+    if first:
+        estimator.target_form_ = None
     if quantities:
         y = [estimator.in_numbers(one, first=first) for one in y]
     return tuple(plain_targets(one, quantities=quantities) for one in y)
@@ -701,12 +701,23 @@ def _twin(model: Any) -> Any:
 
 
 def answering_numbers(model: Any) -> Any:
-    """Return a model that answers numbers where this one answers dates; any other one itself."""
-    if getattr(model, "target_form_", None) is None:
+    """Return a model that answers numbers where this one answers dates; any other one itself.
+
+    Parameters
+    ----------
+    model : estimator
+        A model, or a Pipeline that ends in one.
+    """
+    *before, (name, last) = getattr(model, "steps", None) or [("", model)]
+    if getattr(last, "target_form_", None) is None:
         return model
-    twin = _twin(model)
+    twin = _twin(last)
     twin.target_form_ = None
-    return twin
+    if last is model:
+        return twin
+    answering = _twin(model)
+    answering.steps = [*before, (name, twin)]
+    return answering
 
 
 def without_columns(model: Any) -> Any:
@@ -797,8 +808,6 @@ def numeric_rows(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
         If rows or targets are unusable.
     """
     first = options.get("reset", True)
-    if first:
-        estimator.target_form_ = None
     y = _plain(estimator, y, options, first=first)
     if getattr(estimator, "_columns", None) is not None:
         if first:

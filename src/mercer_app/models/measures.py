@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
+from mercer.columns.statistics import NumberStatistics
 from mercer.display import tail_of
 from mercer.inspection import loss_units
 from mercer.metrics import auc_standard_error, concordance, ndcg
@@ -229,7 +230,7 @@ class Quantities(Scores):
         levels = getattr(getattr(reads.estimator, "loss_", None), "levels", None)
         self.levels = None if levels is None else np.atleast_1d(np.asarray(levels, dtype=float))
         self.n_rows = 0
-        self.mean = self.spread = 0.0  # of the targets, and their squares about it
+        self.targets = NumberStatistics.of(np.zeros((1, 0)))
         self.errors = np.zeros(2)  # squared and absolute ones
         self.pinball: Array = np.zeros(0 if self.levels is None else self.levels.size)
         self.covered: Array = self.pinball.copy()
@@ -245,19 +246,13 @@ class Quantities(Scores):
             above, below = residual[:, np.argmin(self.levels)], residual[:, np.argmax(self.levels)]
             self.between += int(((above >= 0.0) & (below <= 0.0)).sum())
             middle = predicted[:, np.argmin(np.abs(self.levels - 0.5))]
-        error, mean = middle - y, float(np.mean(y)) if len(y) else 0.0
+        error = middle - y
         self.errors += [error @ error, np.abs(error).sum()]
-        self._add_targets(len(y), mean, float(np.sum((y - mean) ** 2)))
+        self.targets.merge(NumberStatistics.of(y[np.newaxis]))
         self.n_rows += len(y)
 
-    def _add_targets(self, n: int, mean: float, spread: float) -> None:
-        """Add up squares about means, of which those of far-away values do not cancel."""
-        total, apart = max(self.n_rows + n, 1), mean - self.mean
-        self.spread += spread + apart**2 * self.n_rows * n / total
-        self.mean += apart * n / total
-
     def merge(self, other: Self) -> None:
-        self._add_targets(other.n_rows, other.mean, other.spread)
+        self.targets.merge(other.targets)
         super().merge(other)
         self.errors += other.errors
         self.pinball += other.pinball
@@ -296,8 +291,9 @@ class Quantities(Scores):
         result["mse"] = squared_errors / n
         result["rmse"] = float(np.sqrt(squared_errors / n))
         result["mae"] = absolute_errors / n
-        if self.spread > 0.0:
-            result["r2"] = 1.0 - squared_errors / self.spread
+        (spread,) = self.targets.sum_squares.tolist()
+        if spread > 0.0:
+            result["r2"] = 1.0 - squared_errors / spread
         return result
 
 

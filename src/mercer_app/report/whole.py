@@ -19,6 +19,7 @@ from mercer.inspection import (
     output_labels,
     quantile_levels,
     race_table,
+    targets_in_numbers,
 )
 from mercer_app.report._classes import MAX_NAMED_CLASSES, class_figures
 from mercer_app.report._errors import class_table, confused_table, group_table, worst_table
@@ -138,8 +139,7 @@ def report_model(
         group = reads.groups(X) if group is None else group
     else:
         inputs = X
-    if y is not None and hasattr(final_model(model), "in_numbers"):
-        y = final_model(model).in_numbers(y)
+    y = targets_in_numbers(model, y)
     if inputs is not None:
         ranks = learns_pairs(model)
         if y is None and _predicts(model):

@@ -230,16 +230,15 @@ def test_sums_of_other_shapes_are_refused(shape):
 # -- regressions on a dictionary -------------------------------------------------------------------
 
 
-def stream_of(rows, *, ridges=(0.1, 1e-3), forgetting=1.0, basis=None, n_targets=N_TARGETS):
-    stream = RidgeStream(basis or KernelBasis(KERNEL, POINTS), n_targets, ridges, forgetting)
+def part_of(
+    rows, *, ridges=None, forgetting=1.0, kernel=KERNEL, points=POINTS, n_targets=N_TARGETS
+):
+    part = GlobalPart(kernel, points, n_targets, forgetting)
+    assert part.statistics.n_rows == 0
+    if ridges is not None:
+        part.choose_among(ridges)
     for start in range(0, len(rows), 97):
-        stream.add(rows[start : start + 97])
-    return stream
-
-
-def part_of(rows, *, forgetting=1.0, kernel=KERNEL, points=POINTS):
-    part = GlobalPart(kernel, points, N_TARGETS, forgetting)
-    part.learn(rows)
+        part.learn(rows[start : start + 97])
     return part
 
 
@@ -248,17 +247,39 @@ def features_of(rows):
 
 
 @pytest.mark.parametrize("n", [(0, 300), (300, 0), (50, 2000), (2000, 50), (900, 700)])
-@pytest.mark.parametrize("ridges", [(0.1, 1e-3), (0.01,)])
-def test_a_merged_stream_has_the_sums_of_all_rows_and_those_that_wait(n, ridges):
-    first, second = (rows_of(size, seed) for seed, size in enumerate(n))
-    earlier, stream = (stream_of(rows, ridges=ridges) for rows in (first, second))
+def test_a_merged_part_of_integers_is_that_of_all_rows_to_the_last_bit(n):
+    first, second = (rows_of(size, seed, integers=True) for seed, size in enumerate(n))
+    linear = {"kernel": Linear(), "points": INTEGER_POINTS}
+    earlier, part = part_of(first, **linear), part_of(second, **linear)
     before = frozen(earlier)
-    stream.merge(earlier)
+    part.merge(earlier)
     assert frozen(earlier) == before
+    assert_same_sums(part.statistics, part_of(both(first, second), **linear).statistics)
+
+
+@pytest.mark.parametrize("n", [(300, 0), (0, 300), (700, 20), (700, 900)])
+def test_where_old_rows_are_forgotten_those_of_the_other_came_before(n):
+    forgetting = 0.998
+    first, second = (rows_of(size, seed) for seed, size in enumerate(n))
     rows = both(first, second)
+    weights = rows.weights * exponential_weights(len(rows), forgetting)
+    earlier, part = (part_of(some, forgetting=forgetting) for some in (first, second))
+    before = frozen(earlier)
+    part.merge(earlier)
+    assert frozen(earlier) == before
+    assert_faded(part.statistics, features_of(rows), rows.targets, weights)
+
+
+def test_rows_learned_elsewhere_and_those_held_back_are_one_regression():
+    first, second, held = rows_of(900, 0), rows_of(700, 1), rows_of(200, 2)
+    stream = RidgeStream(KernelBasis(KERNEL, POINTS), N_TARGETS, (0.1, 1e-3))
+    shares = [stream.part.emptied() for _ in range(2)]
+    for share, rows in zip(shares, (first, second), strict=True):
+        share.learn(rows)
+    shares[1].merge(shares[0])
+    stream.take_over(shares[1].statistics, held)
+    rows = both(both(first, second), held)
     assert stream.n_rows == len(rows)
-    whole = stream.sums()
-    assert_within_rounding(whole, features_of(rows), rows.targets, rows.weights)
     coefficients = stream.solve()
     expected = ridge_on_dictionary(
         features_of(rows), KERNEL(POINTS), rows.targets, rows.weights, stream.ridge
@@ -266,52 +287,21 @@ def test_a_merged_stream_has_the_sums_of_all_rows_and_those_that_wait(n, ridges)
     assert_allclose(coefficients, expected, rtol=1e-6, atol=1e-9)
     # It learns on, and comes back from a state.
     more = rows_of(400, 9)
-    twin = stream_of(rows[:0], ridges=ridges)
+    twin = RidgeStream(KernelBasis(KERNEL, POINTS), N_TARGETS, (1.0,))
     twin.restore(stream.to_state())
     for one in (stream, twin):
         one.add(more)
     assert_array_equal(stream.solve(), twin.solve())
 
 
-@pytest.mark.parametrize("n", [(0, 300), (300, 0), (50, 2000), (2000, 50), (900, 700)])
-def test_a_merged_stream_of_integers_is_that_of_all_rows_to_the_last_bit(n):
-    basis = KernelBasis(Linear(), INTEGER_POINTS)
-    first, second = (rows_of(size, seed, integers=True) for seed, size in enumerate(n))
-    earlier, stream = (stream_of(rows, basis=basis) for rows in (first, second))
-    stream.merge(earlier)
-    whole = stream_of(both(first, second), basis=basis)
-    assert_same_sums(stream.sums(), whole.sums())
-
-
-def test_judges_of_a_merged_stream_are_the_last_rows_of_both():
-    first, second = rows_of(2000, 0), rows_of(2000, 1)
-    earlier, stream = stream_of(first), stream_of(second)
-    stream.merge(earlier)
-    whole = stream_of(both(first, second))
-    for one in (stream, whole):
-        one.solve()
-    assert len(stream._recent[0]) == len(whole._recent[0]) == 200
-    assert_array_equal(stream._recent[0].X[-100:], second.X[-100:])
-    assert_array_equal(stream._recent[0].X[:100], first.X[-100:])
-
-
-@pytest.mark.parametrize("n", [(300, 0), (0, 300), (700, 20), (700, 900)])
-@pytest.mark.parametrize("ridges", [(0.1, 1e-3), (0.01,)])
-def test_where_old_rows_are_forgotten_those_of_the_other_came_before(n, ridges):
-    forgetting = 0.998
-    first, second = (rows_of(size, seed) for seed, size in enumerate(n))
-    rows = both(first, second)
-    weights = rows.weights * exponential_weights(len(rows), forgetting)
-    earlier, stream = (
-        stream_of(some, ridges=ridges, forgetting=forgetting) for some in (first, second)
+def test_a_regression_of_rows_that_are_all_held_back_is_theirs():
+    held = rows_of(60, 0)
+    stream = RidgeStream(KernelBasis(KERNEL, POINTS), N_TARGETS, (0.1,))
+    stream.take_over(stream.part.emptied().statistics, held)
+    expected = ridge_on_dictionary(
+        features_of(held), KERNEL(POINTS), held.targets, held.weights, 0.1
     )
-    before = frozen(earlier)
-    stream.merge(earlier)
-    assert frozen(earlier) == before
-    parts = [part_of(some, forgetting=forgetting) for some in (first, second)]
-    parts[1].merge(parts[0])
-    for found in (stream.sums(), parts[1].statistics):
-        assert_faded(found, features_of(rows), rows.targets, weights)
+    assert_allclose(stream.solve(), expected, rtol=1e-6, atol=1e-9)
 
 
 def test_a_merged_part_is_that_of_all_rows():
@@ -339,10 +329,6 @@ def test_an_emptied_part_and_its_merged_share_are_the_part():
     rows = both(rows_of(300, 0, integers=True), share)
     whole = part_of(rows, kernel=Linear(), points=INTEGER_POINTS)
     assert_same_sums(part.statistics, whole.statistics)
-    stream = stream_of(share)
-    stream.solve()
-    assert stream.emptied().n_rows == 0
-    assert stream.n_rows == 200
 
 
 OTHER_POINTS = POINTS + 1e-12
@@ -355,41 +341,20 @@ OTHER_POINTS = POINTS + 1e-12
         ({"ridges": (0.1,)}, r"same ridges to choose from, got .* Set the same"),
         ({"n_targets": 3}, r"same number of targets, got 2 and 3\. Of classes, map both"),
         (
-            {"basis": KernelBasis(Gaussian(1.6), POINTS)},
+            {"kernel": Gaussian(1.6)},
             r"kernels are Gaussian\(length_scale=1\.5\) and .*1\.6.* Let one process choose",
         ),
-        ({"basis": KernelBasis(KERNEL, OTHER_POINTS)}, r"points differ \(7 and 7 of them\)"),
-        (
-            {"basis": KernelBasis(KERNEL, POINTS.astype(np.float32))},
-            "points are float64 and float32",
-        ),
+        ({"points": OTHER_POINTS}, r"points differ \(7 and 7 of them\)"),
+        ({"points": POINTS.astype(np.float32)}, "points are float64 and float32"),
     ],
 )
-def test_streams_that_differ_are_refused_and_stay_as_they_are(change, message):
-    stream = stream_of(rows_of(500, 0))
-    other = stream_of(rows_of(0, 0), **change)
-    before = frozen(stream), frozen(other)
+def test_parts_that_differ_are_refused_and_stay_as_they_are(change, message):
+    part = part_of(rows_of(500, 0))
+    other = part_of(rows_of(0, 0), **change)
+    before = frozen(part), frozen(other)
     with pytest.raises(ValueError, match=message):
-        stream.merge(other)
-    assert (frozen(stream), frozen(other)) == before
-
-
-def test_parts_that_differ_are_refused_and_stay_as_they_are():
-    part = part_of(rows_of(100, 0))
-    fixed = part_of(rows_of(100, 0))
-    fixed.fix_ridge(0.1)
-    others = [
-        (part_of(rows_of(9, 1), forgetting=0.9), "forgetting"),
-        (part_of(rows_of(9, 1), points=OTHER_POINTS), "points differ"),
-        (part_of(rows_of(9, 1), points=POINTS.astype(np.float32)), "float32"),
-        (part_of(rows_of(9, 1), kernel=Gaussian(2.0)), "kernels are"),
-        (fixed, "ridges"),
-    ]
-    for other, message in others:
-        before = frozen(part), frozen(other)
-        with pytest.raises(ValueError, match=message):
-            part.merge(other)
-        assert (frozen(part), frozen(other)) == before
+        part.merge(other)
+    assert (frozen(part), frozen(other)) == before
 
 
 # -- cells -----------------------------------------------------------------------------------------
@@ -535,11 +500,8 @@ def classified(n, seed, classes, union):
 
 
 def integer_regression(kind, n_targets):
-    basis = KernelBasis(Linear(), INTEGER_POINTS)
-    if kind == "stream":
-        return RidgeStream(basis, n_targets, (0.1, 0.01))
     if kind == "part":
-        return GlobalPart(basis.kernel, basis.points, n_targets)
+        return GlobalPart(Linear(), INTEGER_POINTS, n_targets)
     return CellsPart(PARTITION, None, 200, n_targets)
 
 
@@ -568,7 +530,7 @@ def test_the_code_of_a_lone_class_is_that_of_one_of_two(place):
     assert_array_equal(loss.encode([0], 1) @ matrix + offset, loss.encode([place], 2))
 
 
-@pytest.mark.parametrize("kind", ["stream", "part", "cells"])
+@pytest.mark.parametrize("kind", ["part", "cells"])
 @pytest.mark.parametrize(
     ("classes", "others"),
     [
@@ -593,8 +555,8 @@ def test_sums_over_other_classes_are_merged_with_the_codes_of_all(kind, classes,
     # The other's rows come first.
     for seed, (labels, sums) in enumerate(((list(others), other), (list(classes), mine))):
         own, wide = classified(150, seed, np.array(labels), union)
-        (sums.add if kind == "stream" else sums.learn)(own)
-        (whole.add if kind == "stream" else whole.learn)(wide)
+        sums.learn(own)
+        whole.learn(wide)
     before = frozen(mine), frozen(other)
     merged, labels = merge_classes(mine, np.array(list(classes)), other, np.array(list(others)))
     assert (frozen(mine), frozen(other)) == before
@@ -604,10 +566,7 @@ def test_sums_over_other_classes_are_merged_with_the_codes_of_all(kind, classes,
             assert_array_equal(one.rows.targets, all_rows.rows.targets)
             assert_array_equal(one.range, all_rows.range)
         return
-    found, expected = (
-        one.sums() if kind == "stream" else one.statistics for one in (merged, whole)
-    )
-    assert_same_sums(found, expected)
+    assert_same_sums(merged.statistics, whole.statistics)
 
 
 def test_sums_of_other_numbers_of_codes_are_refused():

@@ -173,7 +173,7 @@ def test_sums_solve_what_recursive_least_squares_follows_row_by_row(forgetting):
 
 
 def test_the_ridge_is_chosen_on_the_last_rows_and_all_rows_are_learned():
-    ridges = [1.0, 1e-2, 1e-4]
+    ridges = [1e-4, 1.0, 1e-6, 1e-2]  # in any order
     stream = RidgeStream(BASIS, 2, ridges)
     for numbers in np.split(np.arange(300), [120, 250]):
         stream.add(rows_of(numbers))
@@ -364,7 +364,7 @@ def test_asking_a_stream_leaves_its_jitter_as_it_was():
     stream = RidgeStream(KernelBasis(Gaussian(3.0), rows[:300]), 1, [1e-3, 1e-9, 0.0])
     stream.add(Rows(rows, rows[:, :1].astype(np.float64), np.ones(1200)))
     first = stream.solve()
-    assert stream._sums.jitter == 1e-8  # as float32 begins, though weak ridges need more
+    assert stream.sums.jitter == 1e-8  # as float32 begins, though weak ridges need more
     assert_array_equal(stream.solve(), first)
 
 

@@ -40,7 +40,6 @@ from mercer.selection import (
 )
 from mercer.sums import (
     BasisPart,
-    BasisSums,
     CellsPart,
     GlobalPart,
     RevisitableRows,
@@ -763,9 +762,7 @@ class DefaultLearner(Learner):
         basic = {n: part for n, part in components.items() if isinstance(part, BasisPart)}
         here = [n for n, part in basic.items() if part.max_rows and part.max_rows <= len(sample)]
         in_order(lambda number: basic[number].learn(learned), here)
-        summands: dict[int, Any] = {
-            n: BasisSums(p.basis, p.n_targets) for n, p in basic.items() if n not in here
-        }
+        summands: dict[int, Any] = {n: p.emptied() for n, p in basic.items() if n not in here}
         summands |= self._learned.elsewhere(sample, self.loss)
         rows = Learnable(self.targets, self.function.n_outputs, self.function.dtype)
         if partitions or not self._takes_steps:

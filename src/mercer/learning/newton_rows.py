@@ -139,7 +139,7 @@ class FirstFit(NamedTuple):
             residual = usual_size(residuals, few.weights)
         else:
             residual = float(np.average(residuals, axis=0, weights=few.weights).mean())
-        return cls(regression_scale(objective) * start, stream.ridge, residual, stream.sums())
+        return cls(regression_scale(objective) * start, stream.ridge, residual, stream.all_sums())
 
 
 def descends(objective: Objective, n_outputs: int, step_size: Any, forgetting: float) -> bool:

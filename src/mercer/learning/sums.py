@@ -29,7 +29,6 @@ from mercer.learning.temporal_differences import LinearRows, is_linear
 from mercer.objectives import Batch, Bellman, Novelty, Objective, Pointwise
 from mercer.sums import (
     Basis,
-    BasisSums,
     Blocks,
     RidgeStream,
     Rows,
@@ -173,13 +172,13 @@ class SecondOrderLearner(StepLearner):
         elif isinstance(self._engine, LinearRows) and self._engine.ridge != self._ridges()[0]:
             self._engine.ridge, self._n_solved = self._ridges()[0], 0
         elif isinstance(self._engine, RidgeStream) and self._new_ridges() != self._engine.ridges:
-            self._engine.ridges, self._n_solved = self._new_ridges(), 0
-            self._engine.ridge = self._engine.ridges[0]
+            self._engine.part.choose_among(self._new_ridges())
+            self._n_solved = 0
 
     def _new_ridges(self) -> tuple[float, ...]:
-        """Ridges in units of the squared error, without its factor."""
+        """Ridges in units of the squared error, without its factor, from the strongest."""
         curvature = float(self.objective.curvature or 1.0)
-        return tuple(ridge / curvature for ridge in self._ridges())
+        return tuple(sorted((ridge / curvature for ridge in self._ridges()), reverse=True))
 
     def _new_engine(self, basis: Basis) -> Engine:
         settings, f = self._settings(), self.function
@@ -466,7 +465,8 @@ class SecondOrderLearner(StepLearner):
             engine.begin(sample[: min(engine.n_first_rows, self._most_first_rows)])
             self._longest_step = engine.longest(sample)
             return Layout(rows, {}, {}, engine.steps_elsewhere(n_rows))
-        return Layout(rows, {0: BasisSums(basis, self.function.n_outputs)}, {})
+        assert isinstance(engine, RidgeStream)
+        return Layout(rows, {0: engine.part.emptied()}, {})
 
     def adopt(
         self,

@@ -16,7 +16,7 @@ from mercer.sums.gradients import average_gradient_outer_product
 from mercer.sums.leaves import LeafBasis, TreesPart
 from mercer.sums.newton import NewtonSteps
 from mercer.sums.posterior import WeightPosterior, weight_posterior
-from mercer.sums.ridge import BasisPart, BasisSums, GlobalPart, RidgeStream, descend, squared_error
+from mercer.sums.ridge import BasisPart, GlobalPart, RidgeStream, descend, squared_error
 from mercer.sums.rows import (
     Blocks,
     RevisitableRows,
@@ -40,7 +40,6 @@ __all__ = [
     "CENTERS",
     "Basis",
     "BasisPart",
-    "BasisSums",
     "Blocks",
     "Cell",
     "CellsPart",

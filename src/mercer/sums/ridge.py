@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from mercer.kernels import Kernel
 from mercer.numerics.factor import RidgeFactor, factor_ridge
@@ -28,10 +28,8 @@ _T = TypeVar("_T")
 _FEWEST, _MOST = 100, 5000
 # Rows that are added up together; single rows would cost as much as a hundred.
 _BLOCK = 256
-_NUMBERS = 2**22  # features that are in memory at a time
-
-# Rows that a single dictionary adds up together.
-_CHUNK = 4096
+# Rows, and features of them, that are in memory at a time.
+_CHUNK, _NUMBERS = 4096, 2**24
 #: Ridges that are tried, from the strongest to the weakest.
 RIDGES = 10.0 ** -np.arange(0.0, 10.0)
 _FIRST, _MANY = 6, 2000
@@ -114,280 +112,6 @@ def merged(mine: Statistics, earlier: Statistics, forgetting: float) -> Statisti
     return total
 
 
-class BasisSums:
-    """Sums over rows of the features of a basis, without a solution: for rows elsewhere.
-
-    Parameters
-    ----------
-    basis : Basis
-        Features.
-    n_targets : int
-        Number of targets.
-
-    Attributes
-    ----------
-    statistics : Statistics
-        The sums.
-    """
-
-    def __init__(self, basis: Basis, n_targets: int) -> None:
-        self.basis = basis
-        self.statistics = Statistics(basis.size, n_targets)
-
-    @property
-    def n_rows(self) -> int:
-        """Rows learned."""
-        return self.statistics.n_rows
-
-    def learn(self, rows: Rows) -> None:
-        """Add rows."""
-        chunk = max(_BLOCK, min(_CHUNK, _NUMBERS // self.basis.size))
-        add_rows(self.statistics, self.basis, rows, 1.0, chunk)
-
-    def merge(self, other: BasisSums) -> None:
-        """Add the rows of other sums, which stay as they are."""
-        check_same_basis(self.basis, other.basis)
-        self.statistics.merge(other.statistics)
-
-    def emptied(self) -> Self:
-        """Return sums of no rows, of the same features."""
-        return type(self)(self.basis, self.statistics.n_targets)
-
-
-class RidgeStream(Recorded):
-    r"""Weighted ridge regression on all rows so far, in the memory of its sums.
-
-    .. math:: \min_c\; \frac{1}{W} \sum_i w_i |z_i^T c - y_i|^2 + \lambda\, c^T P c
-
-    Of several ridges the one is taken that is best, by squared error, on the last rows, weighed by
-    their age. These are kept back from the sums for it and are among the rows of the solution
-    nonetheless: all ridges share the sums. They are a twentieth of all rows, 100 to 5,000, and at
-    most a fifth of all, or of those that count where old ones are forgotten: were they more, the
-    sums would be too old for them, and a ridge judged by how far the stream has drifted.
-
-    Parameters
-    ----------
-    basis : Basis
-        Features z and their penalty P.
-    n_targets : int
-        Number of targets.
-    ridges : sequence of float
-        Values of the ridge parameter, one at least.
-    forgetting : float, default=1.0
-        Factor by which a row's weight falls with each row that comes after it, in (0, 1].
-
-    Attributes
-    ----------
-    n_rows : int
-        Rows of positive weight so far; others leave no trace.
-    ridge : float
-        The ridge of the last solution.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Linear
-    >>> from mercer.sums import KernelBasis, Rows
-    >>> stream = RidgeStream(KernelBasis(Linear(), np.array([[1.0]])), 1, [0.0])
-    >>> stream.add(Rows(np.array([[1.0], [2.0]]), np.array([[3.0], [6.0]]), np.ones(2)))
-    >>> stream.solve().round(6)
-    array([[3.]])
-    """
-
-    _record = Record(
-        n_rows=integer(low=0),
-        ridge=real(low=0.0),
-        ridges=Several(real(low=0.0)),
-        _sums=Sums(),
-        _recent=Blocks("n_targets"),
-    )
-
-    def __init__(
-        self, basis: Basis, n_targets: int, ridges: Sequence[float], forgetting: float = 1.0
-    ) -> None:
-        self.basis = basis
-        self.ridges = tuple(ridges)
-        self.forgetting = forgetting
-        self.ridge = self.ridges[0]
-        self.n_rows = 0
-        self._sums = Statistics(basis.size, n_targets)
-        self._recent: list[Rows] = []
-        self._n_recent = 0
-        self._penalty: Array | None = None
-        self._has_penalty = False
-
-    @property
-    def n_features(self) -> int:
-        """Number of features."""
-        return self.basis.size
-
-    @property
-    def n_targets(self) -> int:
-        """Number of targets."""
-        return self._sums.n_targets
-
-    def add(self, rows: Rows) -> None:
-        """Learn rows, in order.
-
-        Parameters
-        ----------
-        rows : Rows
-            Finite; copied.
-        """
-        used = rows.weights > 0.0
-        if not used.any():
-            return
-        rows = rows[used]
-        self._recent.append(rows)
-        self._n_recent += len(rows)
-        self.n_rows += len(rows)
-        if self._n_recent >= self._n_kept_back() + _BLOCK:
-            self._add_up()
-
-    def solve(self) -> Array:
-        """Coefficients of the regression on all rows so far, (n_features, n_targets)."""
-        self._add_up()
-        last = self._recent[0] if self._recent else None
-        with self._sums.trial():
-            if last is not None and len(self.ridges) > 1 and self._sums.weight > 0.0:
-                self._choose(last)
-            total = self.sums()
-            if not total.weight > 0.0:
-                return np.zeros_like(total.products)
-            return total.solve(self.ridge, self.penalty())
-
-    def sums(self) -> Statistics:
-        """Return the sums over all rows so far."""
-        self._add_up()
-        return self._with(self._recent[0]) if self._recent else self._sums
-
-    def penalty(self) -> Array | None:
-        """Penalty of the basis, computed once."""
-        if not self._has_penalty:
-            self._penalty, self._has_penalty = self.basis.penalty(), True
-        return self._penalty
-
-    def merge(self, other: RidgeStream) -> None:
-        """Add the rows of another stream, which stays as it is.
-
-        They count as having come before those of this one: where old rows are forgotten, the
-        other's weigh less by a factor for each row of this stream. Its last rows still help to
-        choose the ridge if nothing is forgotten. Rows that wait to be added up are merged, too.
-
-        Parameters
-        ----------
-        other : RidgeStream
-            Of the same features, ridges and forgetting.
-
-        Raises
-        ------
-        ValueError
-            If these differ, or the number of targets; neither stream has changed then.
-        """
-        check_same_basis(self.basis, other.basis)
-        check_regressions(self, other)
-        if other.n_rows == 0:
-            return
-        mine, theirs = self.copy(), other.copy()
-        mine._add_up()
-        theirs._add_up()
-        sums, recent = theirs._sums, [*theirs._recent, *mine._recent]
-        if self.forgetting < 1.0 and mine._sums.n_rows:
-            # Rows in the sums came after the other's last ones, which are too old to be judges.
-            sums, recent = theirs.sums(), mine._recent
-        self._sums = merged(mine._sums, sums, self.forgetting)
-        self._recent, self._n_recent = recent, sum(map(len, recent))
-        self.ridge = self.ridge if self.n_rows else other.ridge
-        self.n_rows += other.n_rows
-
-    def take_over(self, sums: Statistics, held: Rows) -> None:
-        """Go on from rows that were learned elsewhere, but for some that choose the ridge.
-
-        Parameters
-        ----------
-        sums : Statistics
-            On the same features, of all rows but those held back; they are this object's now.
-        held : Rows
-            The others.
-        """
-        self._sums, self._recent = sums, [held]
-        self._n_recent, self.n_rows = len(held), sums.n_rows + len(held)
-
-    def emptied(self) -> Self:
-        """Return the same regression on no rows: for those that are learned elsewhere."""
-        empty = type(self)(self.basis, self.n_targets, self.ridges, self.forgetting)
-        empty._penalty, empty._has_penalty = self._penalty, self._has_penalty
-        return empty
-
-    def _n_kept_back(self) -> int:
-        if len(self.ridges) == 1:
-            return 0
-        n, counting = self.n_rows, float(self.n_rows)
-        if self.forgetting < 1.0:
-            counting = (1.0 - self.forgetting**n) / (1.0 - self.forgetting)
-        return min(max(n // 20, _FEWEST), _MOST, int(counting / 5.0))
-
-    def _add_up(self) -> None:
-        """Move all rows but those to be kept back into the sums."""
-        if not self._recent:
-            return
-        rows = Rows.joined(self._recent)
-        # After a merge there may be fewer than are to be kept back of all.
-        n = max(0, self._n_recent - self._n_kept_back())
-        if n > 0:
-            self._sums = self._with(rows[:n])
-        self._recent = [rows[n:].own()] if n < self._n_recent else []
-        self._n_recent -= n
-
-    def _with(self, rows: Rows) -> Statistics:
-        """Return sums with some more rows in them: if that fails, nothing has changed."""
-        sums, step = self._sums.copy(), max(_BLOCK, _NUMBERS // self.basis.size)
-        for start in range(0, len(rows), step):
-            add_rows(sums, self.basis, rows[start : start + step], self.forgetting, step)
-        return sums
-
-    def _choose(self, last: Rows) -> None:
-        """Choose the ridge by the squared error on the last rows."""
-        Z, weights = self.basis.features(last.X), last.discounted(self.forgetting).weights
-        errors = [
-            float(
-                np.sum((Z @ self._sums.solve(ridge, self.penalty()) - last.targets) ** 2, axis=1)
-                @ weights
-            )
-            for ridge in self.ridges
-        ]
-        self.ridge = self.ridges[int(np.argmin(errors))]
-
-    def map_targets(self, mixing: Array, offset: Array) -> None:
-        """Replace the targets y, codes -1 and +1, by y @ ``mixing`` + ``offset``.
-
-        Parameters
-        ----------
-        mixing : ndarray of shape (n_targets, n_targets_new)
-            Column j tells how the new code j is made of the old ones.
-        offset : ndarray of shape (n_targets_new,)
-            What is added to all.
-        """
-        self._sums = self._sums.copy()
-        self._sums.map_targets(mixing, offset)
-        self._recent = [rows.map_targets(mixing, offset) for rows in self._recent]
-
-    # -- state ----------------------------------------------------------------------------------
-
-    def copy(self) -> Self:
-        """Copy that may go another way; what both share is never changed in place."""
-        other = copy.copy(self)
-        other._recent = list(self._recent)
-        return other
-
-    def _adopt(self, values: dict[str, Any]) -> None:
-        n_recent = sum(map(len, values["_recent"]))
-        if values["ridge"] not in values["ridges"] or values["n_rows"] < n_recent:
-            raise ValueError("the sums over the rows do not fit together")
-        super()._adopt(values)
-        self._n_recent = n_recent
-
-
 class Curvature(NamedTuple):
     """Matrix A + ridge * P of Newton steps: mean products and a penalty."""
 
@@ -413,16 +137,21 @@ class BasisPart:
         Features.
     n_outputs : int
         Number of targets C.
-    forgetting : float
+    forgetting : float, default=1.0
         Factor of the sums for each row that is learned.
-    max_rows : int or None
+    max_rows : int or None, default=None
         Rows to learn at most; further ones change nothing. None for no limit.
-    first : int
-        Number of the ridge to try first.
+    first : int or None, default=None
+        Number of the ridge to try first; None for one that suits so many features.
     """
 
     def __init__(
-        self, basis: Basis, n_outputs: int, forgetting: float, max_rows: int | None, first: int
+        self,
+        basis: Basis,
+        n_outputs: int,
+        forgetting: float = 1.0,
+        max_rows: int | None = None,
+        first: int | None = None,
     ) -> None:
         self.basis = basis
         self.forgetting = forgetting
@@ -430,10 +159,15 @@ class BasisPart:
         self.coefficients = np.zeros((basis.size, n_outputs))
         #: Coefficients of the last solution before it learned the rows kept back.
         self.without_held = self.coefficients
-        self._usual_first = self._first = first
+        # Many points of many rows want a weak ridge, and each one that is tried is dear.
+        # Many points of many rows want a weak ridge, and each one that is tried is dear.
+        usual = _FIRST if basis.size <= _MANY else _FIRST + 2
+        self._usual_first = usual if first is None else first
+        #: Ridges to choose from, from the strongest to the weakest.
+        self.ridges: Array = RIDGES
         #: Number of the ridge in use among ``ridges``, not its value.
-        self.ridge = first
-        self.ridges = RIDGES
+        self.ridge = self._first = self._usual_first
+        self._tries_all = False
         #: Unit of each target, in which errors are compared.
         self.unit = np.ones(n_outputs)
         #: Whether all rows are points and the solution is exact: there are no sums.
@@ -469,6 +203,11 @@ class BasisPart:
         return self.basis.size
 
     @property
+    def n_rows(self) -> int:
+        """Rows in the sums."""
+        return self.statistics.n_rows
+
+    @property
     def sum_bytes(self) -> int:
         """Memory of the sums in a file."""
         return 0 if self.is_exact else 4 * self.basis.size**2
@@ -476,10 +215,21 @@ class BasisPart:
     def fix_ridge(self, ridge: float | None) -> None:
         """Use this ridge and try no others; or, for None, choose among all again."""
         if ridge is None:
-            self.ridges = RIDGES
+            self.ridges, self._tries_all = RIDGES, False
             self.ridge = self._first = self._usual_first
         else:
-            self.ridges, self.ridge, self._first = np.array([ridge]), 0, 0
+            self.choose_among([ridge])
+
+    def choose_among(self, ridges: ArrayLike) -> None:
+        """Choose the best of these ridges: of few rows their error may have several minima.
+
+        Parameters
+        ----------
+        ridges : array-like of shape (n_ridges,)
+            One at least, none negative.
+        """
+        self.ridges, self._tries_all = np.sort(np.asarray(ridges, dtype=np.float64))[::-1], True
+        self.ridge = self._first = 0
 
     def map_targets(self, codes: Array, offset: Array) -> None:
         """Take over other outputs: see :meth:`mercer.sums.Statistics.map_targets`."""
@@ -492,19 +242,21 @@ class BasisPart:
     def learn(self, rows: Rows) -> None:
         """Add rows to the sums."""
         if self.max_rows is not None and self.forgetting == 1.0:
-            rows = rows[: max(0, self.max_rows - self.statistics.n_rows)]
-        add_rows(self.statistics, self.basis, rows, self.forgetting, _CHUNK)
+            rows = rows[: max(0, self.max_rows - self.n_rows)]
+        chunk = max(_BLOCK, min(_CHUNK, _NUMBERS // max(1, self.n_points)))
+        add_rows(self.statistics, self.basis, rows, self.forgetting, chunk)
 
     def merge(self, other: Self) -> None:
         """Add the rows that another regression has learned, which stays as it is.
 
-        They count as having come before those of this one, as in :meth:`RidgeStream.merge`.
-        Predictions go by them from the next solution on. Each may have learned ``max_rows``.
+        They count as having come before those of this one: where old rows are forgotten, the
+        other's weigh less by a factor for each row of this one. Predictions go by them from the
+        next solution on. Each may have learned ``max_rows``.
 
         Parameters
         ----------
-        other : GlobalPart
-            On the same dictionary, with the same ridges and forgetting.
+        other : BasisPart
+            On the same features, with the same ridges and forgetting.
 
         Raises
         ------
@@ -517,10 +269,13 @@ class BasisPart:
         self._enough = max(self._enough, other._enough)
 
     def emptied(self) -> Self:
-        """Return the same function with sums of no rows: for those that are learned elsewhere."""
+        """Return the same function with sums of no rows: for those that are learned elsewhere.
+
+        Its rows have no limit: no place knows how many the others have.
+        """
         empty = copy.copy(self)
         empty.statistics = Statistics(self.n_points, self.n_targets)
-        empty._enough = 0.0
+        empty.max_rows, empty._enough = None, 0.0
         return empty
 
     def solve(self, held: Rows) -> Array:
@@ -529,7 +284,7 @@ class BasisPart:
         Parameters
         ----------
         held : Rows
-            Rows kept back from :meth:`learn`.
+            Rows kept back from :meth:`learn`, one at least.
 
         Returns
         -------
@@ -537,19 +292,33 @@ class BasisPart:
             Values at the rows before they were learned.
         """
         Z: Any = self.basis.features(held.X)
-        recent = held.discounted(self.forgetting)
-        best, (predictions, w, enough) = self._choose(Z, recent)
+        best, (predictions, w, enough) = self._choose(Z, held.discounted(self.forgetting))
         if best < self._first:  # tried after weaker ones, it may need less: that a file would find
             enough = self.statistics.jitter
-        everything = self.statistics.copy()
+        everything = self.statistics_with(held, Z)
+        everything.jitter = max(everything.jitter, enough)
+        self._take(everything, best)
+        self.without_held, self._enough = w, enough
+        return np.asarray(predictions, dtype=np.float64)
+
+    def solve_for_learned(self) -> None:
+        """Solve for the rows learned, with the ridge that would be tried first."""
+        with self.statistics.trial():
+            self._take(self.statistics, self._first)
+            self._enough = self.statistics.jitter
+
+    def _take(self, statistics: Statistics, number: int) -> None:
+        """Use the coefficients for sums and the ridge of a number."""
+        # In the order of a file, so that predictions are the same to the last bit.
+        self.coefficients = np.ascontiguousarray(self._solution(statistics, number))
+        self.ridge = number
+
+    def statistics_with(self, held: Rows, Z: Any) -> Statistics:
+        """Return new sums over the rows learned and some more, whose features are overwritten."""
+        recent, everything = held.discounted(self.forgetting), self.statistics.copy()
         everything.forget(self.forgetting ** len(held))
         everything.add(Z, recent.targets, recent.weights)
-        everything.jitter = max(everything.jitter, enough)
-        solution = self._solution(everything, best)
-        # In the order of a file, so that predictions are the same to the last bit.
-        self.coefficients = np.ascontiguousarray(solution)
-        self.ridge, self.without_held, self._enough = best, w, enough
-        return np.asarray(predictions, dtype=np.float64)
+        return everything
 
     def _choose(self, Z: Any, held: Rows) -> tuple[int, tuple[Any, Array, float]]:
         """Find the ridge that is best for rows not learned: values, solution, its jitter."""
@@ -562,6 +331,10 @@ class BasisPart:
 
         # From the same ridge each time: what is found must not depend on what was asked before.
         with self.statistics.trial():
+            if self._tries_all:
+                tried = ((*attempt(number), number) for number in range(self.ridges.size))
+                _, found, best = min(tried, key=lambda one: one[0])
+                return best, found
             return descend(attempt, self._first, self.ridges.size)
 
     def _solution(self, statistics: Statistics, number: int) -> Array:
@@ -645,7 +418,7 @@ class GlobalPart(BasisPart):
         dtype: DTypeLike | None = None,
     ) -> None:
         basis = KernelBasis(kernel, np.ascontiguousarray(points), dtype)
-        super().__init__(basis, n_outputs, forgetting, max_rows, _first_of(len(points)))
+        super().__init__(basis, n_outputs, forgetting, max_rows)
 
     @property
     def kernel(self) -> Kernel:
@@ -780,9 +553,191 @@ def _left_out(
     return found
 
 
-def _first_of(n_points: int) -> int:
-    # Many points of many rows want a weak ridge, and each one that is tried is dear.
-    return _FIRST if n_points <= _MANY else _FIRST + 2
+class RidgeStream(Recorded):
+    r"""Weighted ridge regression on all rows so far, in the memory of its sums.
+
+    .. math:: \min_c\; \frac{1}{W} \sum_i w_i |z_i^T c - y_i|^2 + \lambda\, c^T P c
+
+    It keeps the last rows back from a :class:`BasisPart`, which chooses the ridge by them and then
+    learns them, too. They are a twentieth of all rows, 100 to 5,000, and at most a fifth of all, or
+    of those that count where old ones are forgotten: were they more, the sums would be too old for
+    them, and a ridge judged by how far the stream has drifted. A single ridge needs none.
+
+    Parameters
+    ----------
+    basis : Basis
+        Features z and their penalty P.
+    n_targets : int
+        Number of targets.
+    ridges : sequence of float
+        Values of the ridge parameter, one at least.
+    forgetting : float, default=1.0
+        Factor by which a row's weight falls with each row that comes after it, in (0, 1].
+
+    Attributes
+    ----------
+    part : BasisPart
+        The regression on the rows that are not kept back.
+    recent : list of Rows
+        The others, in pieces.
+    n_rows : int
+        Rows of positive weight so far; others leave no trace.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Linear
+    >>> from mercer.sums import KernelBasis, Rows
+    >>> stream = RidgeStream(KernelBasis(Linear(), np.array([[1.0]])), 1, [0.0])
+    >>> stream.add(Rows(np.array([[1.0], [2.0]]), np.array([[3.0], [6.0]]), np.ones(2)))
+    >>> stream.solve().round(6)
+    array([[3.]])
+    """
+
+    _record = Record(
+        n_rows=integer(low=0),
+        ridge=real(low=0.0),
+        ridges=Several(real(low=0.0)),
+        sums=Sums(),
+        recent=Blocks("n_targets"),
+    )
+
+    def __init__(
+        self, basis: Basis, n_targets: int, ridges: Sequence[float], forgetting: float = 1.0
+    ) -> None:
+        self.part = BasisPart(basis, n_targets, forgetting)
+        self.part.choose_among(ridges)
+        self.recent: list[Rows] = []
+        self.n_rows = 0
+
+    @property
+    def ridges(self) -> tuple[float, ...]:
+        """Those to choose from, from the strongest to the weakest."""
+        return tuple(map(float, self.part.ridges))
+
+    @property
+    def ridge(self) -> float:
+        """The one of the last solution."""
+        return self.ridges[self.part.ridge]
+
+    @property
+    def sums(self) -> Statistics:
+        """Sums over the rows that are not kept back."""
+        return self.part.statistics
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.part.n_points
+
+    @property
+    def n_targets(self) -> int:
+        """Number of targets."""
+        return self.part.n_targets
+
+    def add(self, rows: Rows) -> None:
+        """Learn rows, in order.
+
+        Parameters
+        ----------
+        rows : Rows
+            Finite; copied.
+        """
+        used = rows.weights > 0.0
+        if not used.any():
+            return
+        rows = rows[used]
+        self.recent.append(rows)
+        self.n_rows += len(rows)
+        if sum(map(len, self.recent)) >= self._n_kept_back() + _BLOCK:
+            self._add_up()
+
+    def solve(self) -> Array:
+        """Coefficients of the regression on all rows so far, (n_features, n_targets)."""
+        held = self._add_up()
+        if held is not None:
+            self.part.solve(held)
+        elif self.n_rows:
+            self.part.solve_for_learned()
+        return self.part.coefficients
+
+    def all_sums(self) -> Statistics:
+        """Return sums over all rows so far, new ones if some rows are kept back."""
+        held = self._add_up()
+        if held is None:
+            return self.sums
+        return self.part.statistics_with(held, self.part.basis.features(held.X))
+
+    def take_over(self, sums: Statistics, held: Rows) -> None:
+        """Go on from rows that were learned elsewhere, but for some that choose the ridge.
+
+        Parameters
+        ----------
+        sums : Statistics
+            On the same features, of all rows but those held back; they are this object's now.
+        held : Rows
+            The others.
+        """
+        self.part.statistics, self.recent = sums, [held]
+        self.n_rows = sums.n_rows + len(held)
+
+    def _n_kept_back(self) -> int:
+        if len(self.part.ridges) == 1:
+            return 0
+        n, counting = self.n_rows, float(self.n_rows)
+        if self.part.forgetting < 1.0:
+            counting = (1.0 - self.part.forgetting**n) / (1.0 - self.part.forgetting)
+        return min(max(n // 20, _FEWEST), _MOST, int(counting / 5.0))
+
+    def _add_up(self) -> Rows | None:
+        """Move all rows but those to be kept back into the sums, and return these, if any."""
+        if not self.recent:
+            return None
+        rows = Rows.joined(self.recent)
+        n = max(0, len(rows) - self._n_kept_back())
+        if not n + self.sums.n_rows:  # there is nothing else to learn
+            n = len(rows)
+        if n:
+            # Copies, so that those of a copy of this object, or of a failure, stay as they are.
+            part = copy.copy(self.part)
+            part.statistics = self.sums.copy()
+            part.learn(rows[:n])
+            self.part = part
+        self.recent = [rows[n:].own()] if n < len(rows) else []
+        return self.recent[0] if self.recent else None
+
+    def map_targets(self, mixing: Array, offset: Array) -> None:
+        """Replace the targets y, codes -1 and +1, by y @ ``mixing`` + ``offset``.
+
+        Parameters
+        ----------
+        mixing : ndarray of shape (n_targets, n_targets_new)
+            Column j tells how the new code j is made of the old ones.
+        offset : ndarray of shape (n_targets_new,)
+            What is added to all.
+        """
+        self.part = copy.copy(self.part)
+        self.part.statistics = self.sums.copy()
+        self.part.map_targets(mixing, offset)
+        self.recent = [rows.map_targets(mixing, offset) for rows in self.recent]
+
+    # -- state ----------------------------------------------------------------------------------
+
+    def copy(self) -> Self:
+        """Copy that may go another way; what both share is never changed in place."""
+        other = copy.copy(self)
+        other.part, other.recent = copy.copy(self.part), list(self.recent)
+        return other
+
+    def _adopt(self, values: dict[str, Any]) -> None:
+        ridges, ridge, n_recent = values["ridges"], values["ridge"], sum(map(len, values["recent"]))
+        if ridge not in ridges or values["n_rows"] < n_recent:
+            raise ValueError("the sums over the rows do not fit together")
+        self.part = copy.copy(self.part)
+        self.part.statistics = values["sums"]
+        self.part.choose_among(ridges)
+        self.part.ridge = self.ridges.index(ridge)
+        self.recent, self.n_rows = values["recent"], values["n_rows"]
 
 
 def descend(

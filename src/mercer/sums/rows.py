@@ -428,7 +428,7 @@ def merge_classes(
 
     Parameters
     ----------
-    mine, other : RidgeStream, GlobalPart or CellsPart
+    mine, other : BasisPart or CellsPart
         With class codes for targets; both stay as they are.
     classes, other_classes : ndarray
         Labels of the classes of each, sorted.
@@ -448,14 +448,14 @@ def merge_classes(
     Examples
     --------
     >>> from mercer.kernels import Linear
-    >>> from mercer.sums import KernelBasis, RidgeStream, Rows
+    >>> from mercer.sums import BasisPart, KernelBasis, Rows
     >>> basis = KernelBasis(Linear(), np.array([[1.0]]))
-    >>> streams = [RidgeStream(basis, 1, [0.1]) for _ in range(2)]
-    >>> for stream in streams:
-    ...     stream.add(Rows(np.array([[1.0], [2.0]]), np.array([[-1.0], [1.0]]), np.ones(2)))
+    >>> parts = [BasisPart(basis, 1) for _ in range(2)]
+    >>> for part in parts:
+    ...     part.learn(Rows(np.array([[1.0], [2.0]]), np.array([[-1.0], [1.0]]), np.ones(2)))
     >>> cats, dogs = np.array(["cat", "lynx"]), np.array(["cat", "wolf"])
-    >>> merged, union = merge_classes(streams[0], cats, streams[1], dogs)
-    >>> union.tolist(), merged.sums().target_sums.tolist()
+    >>> merged, union = merge_classes(parts[0], cats, parts[1], dogs)
+    >>> union.tolist(), merged.statistics.target_sums.tolist()
     (['cat', 'lynx', 'wolf'], [0.0, -2.0, -2.0])
     """
     union = np.union1d(classes, other_classes)

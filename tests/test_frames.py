@@ -371,6 +371,40 @@ def test_files_and_frames_give_the_same_model_by_steps(tmp_path):
     np.testing.assert_array_equal(training.model_.predict(table), model.predict(table))
 
 
+@pytest.mark.parametrize(
+    "expansion", [KOMP(max_size=50), Dictionary(50)], ids=["komp", "dictionary"]
+)
+@pytest.mark.parametrize("make", [KernelRegressor, KernelClassifier])
+def test_files_and_frames_give_the_same_model_where_the_kernel_is_chosen(make, expansion, tmp_path):
+    """Kernel, map of the inputs and level of the scores, too; all rows are in the first chunk."""
+    table, target = towns(400)
+    if make is KernelClassifier:
+        target = target.gt(target.quantile(0.8)).map({True: "high", False: "low"})
+    file = tmp_path / "rows.parquet"
+    table.assign(target=target).to_parquet(file)
+    options = {"expansion": expansion}
+    training = FileTraining(file, "target", options=options, shuffle_buffer=0).start()
+    training.run(tmp_path / "model.mercer")
+    model = make(expansion=expansion, shuffle=False, random_state=0).fit(table, target)
+    of_file = training.model_
+    assert (model.level_ != 0.0).any()
+    np.testing.assert_array_equal(of_file.level_, model.level_)
+    np.testing.assert_array_equal(of_file.predict(table), model.predict(table))
+
+
+def test_several_passes_over_a_file_choose_the_kernel_by_rows_that_come_once(tmp_path):
+    """Rows that came twice in the sample would be judged by themselves: too short a length."""
+    table, target = towns(300)
+    file = tmp_path / "rows.parquet"
+    table.assign(target=target).to_parquet(file)
+    options = {"expansion": RandomFeatures(64)}
+    training = FileTraining(file, "target", options=options, shuffle_buffer=0).start()
+    training.run(tmp_path / "model.mercer")
+    assert training.n_passes_ > 10
+    model = KernelRegressor(**options, shuffle=False, random_state=0).fit(table, target)
+    assert training.model_.kernel_ == model.kernel_
+
+
 def test_shards_and_frames_give_the_same_model(tmp_path):
     """Columns alike, and answers as near as another order of the rows leaves them."""
     table, target = towns(700)

@@ -64,7 +64,7 @@ def test_training_is_the_same_in_memory_and_from_files(tmp_path):
     run = training(tmp_path / "data.parquet", shuffle_buffer=0).start()
     expected = training(tmp_path / "data.parquet").start().rows_
     run.run(tmp_path / "m")
-    expected.partial_fit(table)
+    expected.partial_fit(table).finish(lambda: [expected.rows(table)])
     np.testing.assert_array_equal(
         run.model_.decision_function(table), expected.model.decision_function(table)
     )

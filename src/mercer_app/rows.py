@@ -7,7 +7,7 @@ piece; the model that comes of it reads tables by itself.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -31,6 +31,7 @@ from mercer.estimators.columns import Roles
 from mercer.estimators.estimator import with_columns, without_columns
 from mercer.estimators.gaussian_process import GaussianProcessRegressor
 from mercer.estimators.inputs import warn_user
+from mercer.estimators.loss_estimator import LossEstimator
 from mercer.estimators.novelty import NoveltyDetector
 from mercer.estimators.pairs import group_numbers
 from mercer.estimators.ranker import KernelRanker
@@ -997,11 +998,21 @@ class TableRows:
             X, y = X[order], y[order]
         return self.learn(X, y, self.groups(table))
 
-    def finish(self) -> Self:
+    def finish(
+        self, again: Callable[[], Iterable[tuple[NDArray[np.floating], NDArray[Any]]]] = tuple
+    ) -> Self:
         """Say that all rows came, as ``fit`` on arrays knows by itself.
 
         A sum of parts then predicts by every row, and its file leaves large sums out, unless its
-        expansion is ``Auto(resumable=True)``. To other models it makes no difference.
+        expansion is ``Auto(resumable=True)``. A dictionary of fewer rows than it waits for is
+        chosen. Models that learned by steps, and chose their kernel, find the level of their
+        scores, with which means of predictions are right.
+
+        Parameters
+        ----------
+        again : callable, default=tuple
+            Gives the encoded inputs and the targets of all rows once more, in pieces (X, y), to
+            find the level by. None are given by default.
 
         Returns
         -------
@@ -1017,6 +1028,8 @@ class TableRows:
         learner = getattr(self.estimator, "learner_", None)
         if learner is not None:
             learner.finish()
+            if learner.gets_level and isinstance(self.estimator, LossEstimator):
+                self.estimator.find_level(again())
         return self
 
     def as_written(self, values: NDArray[Any]) -> NDArray[Any]:

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 
 from command_line import run
 from mercer import GaussianProcessRegressor, KernelClassifier, KernelRegressor, load_model
 from mercer.exceptions import ParameterError
-from mercer.expansions import Auto, Dictionary, RandomFeatures
+from mercer.expansions import KOMP, Auto, Dictionary, RandomFeatures
 from mercer.gaussian_process import InducingPoints
 from mercer.kernels import Bias, Gaussian, Mapped
 from mercer.maps import Standardize
@@ -73,6 +74,7 @@ CASES = {
         X,
         WAVES,
     ),
+    "steps": (KernelRegressor(expansion=KOMP(max_size=50)), fit, X, WAVES[:, 0]),
     "features by steps": (KernelRegressor(expansion=RandomFeatures(64)), fit, X, WAVES),
     "process": (GaussianProcessRegressor(n_features=200, random_state=0), stream, X, WAVES),
     "inducing points": (
@@ -85,11 +87,13 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_models_have_one_hash_whatever_the_jobs(name, tmp_path):
+def test_models_have_one_hash_whatever_the_jobs_and_the_threads_of_blas(name, tmp_path):
     model, learn, rows, targets = CASES[name]
     found = set()
     for n_jobs in COUNTS:
-        mine = learn(clone(model).set_params(n_jobs=n_jobs, random_state=0), rows, targets)
+        mine = clone(model).set_params(n_jobs=n_jobs, random_state=0)
+        with threadpool_limits(n_jobs, "blas"):
+            learn(mine, rows, targets)
         path = tmp_path / f"{n_jobs}"
         mine.save(path)
         found.add((answers(mine, rows), path.read_bytes()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from mercer.columns.views import is_frame
 from mercer.component import own_copy
 from mercer.default import DefaultLearner
-from mercer.default.means import has_mean, level_of
+from mercer.default.means import LearnedMean, has_mean, level_of
 from mercer.estimators.columns import check_named
 from mercer.estimators.estimator import column_names
 from mercer.estimators.fitting import Callback, Data, Given, KernelEstimator
@@ -26,7 +27,7 @@ from mercer.objectives import Compositional, Pointwise
 from mercer.risks import Risk, Tracker, as_risk
 from mercer.streams import StreamFunction
 from mercer.streams.function import NO_SINGLE
-from mercer.sums import Correction, codes_of_targets
+from mercer.sums import Correction, Rows, codes_of_targets
 from mercer.threads import jobs
 from mercer.validation import check_integer
 
@@ -193,18 +194,49 @@ class LossEstimator(KernelEstimator):
 
     def _find_level(self, X: Any, targets: Array, weights: Array) -> None:
         """See :class:`KernelEstimator`; rows that come later move the function, and leave it."""
-        if not self._wants_level():
+        if self._wants_level():
+            codes, used = self._coded(targets), np.flatnonzero(weights > 0.0)
+            mean = weights @ codes / weights.sum()
+            self._level = self._level_by(X, codes, weights, used, mean)
+
+    def find_level(self, pieces: Iterable[tuple[Any, NDArray[Any]]]) -> None:
+        """Find what is added to scores, as :meth:`fit` does, of rows that were learned in pieces.
+
+        Scores of rows that come later have it, too. Models without a level, and those of
+        ``class_weight``, which weighs rows as they come, stay as they are.
+
+        Parameters
+        ----------
+        pieces : iterable of (X, y)
+            Inputs, encoded if the model has columns, and targets of all rows once more.
+        """
+        if not self._wants_level() or getattr(self, "class_weight", None) is not None:
             return
-        used, loss = np.flatnonzero(weights > 0.0), self.targets_.loss
-        codes = codes_of_targets(loss, targets, self.targets_.n_scores)
+        learned: LearnedMean | None = None
+        for X, y in pieces:
+            codes = self._coded(self.targets_.encode(y))
+            learned = learned or LearnedMean(X.shape[1], codes.shape[1], X.dtype, seed=0)
+            learned.add(Rows(X, codes, np.ones(len(codes))))
+        if learned is not None:
+            X, codes, weights = learned.sample.arrays
+            mean = learned.total / learned.weight
+            self._level = self._level_by(X, codes, weights, np.arange(len(X)), mean)
+
+    def _coded(self, targets: Array) -> Array:
+        """Numbers, or codes of classes, of encoded targets."""
+        return codes_of_targets(self.targets_.loss, targets, self.targets_.n_scores)
+
+    def _level_by(
+        self, X: Any, codes: Array, weights: Array, used: NDArray[np.int64], mean: Array
+    ) -> Array:
+        """Return the level by rows of some numbers, for a mean of all codes."""
 
         def look(some: NDArray[np.int64]) -> tuple[Array, Array, Array]:
             some = used[some]
             return self._before_level(X[some]), codes[some], weights[some]
 
-        mean = np.average(codes, axis=0, weights=weights)
         with jobs(self.n_jobs):
-            self._level = level_of(look, used.size, mean, loss, seed=0)
+            return level_of(look, used.size, mean, self.targets_.loss, seed=0)
 
     def _asked_risk(self) -> Risk | None:
         """Return a copy of the risk that is asked for; None for the mean loss."""

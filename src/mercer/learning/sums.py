@@ -502,7 +502,10 @@ class SecondOrderLearner(StepLearner):
         """See :class:`Learner`; there are no candidates."""
 
     def finish(self, take: Take | None = None) -> None:
-        """See :class:`Learner`; nothing changes."""
+        """See :class:`Learner`: rows too few to choose features from were all there are."""
+        if self._engine is None and self._first_rows:
+            with self.all_or_nothing(self._mark, self._back):
+                self._choose_features()
 
     # -- state ----------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from mercer.selection.cell_pilots import CellPilots
 from mercer.selection.families import FAMILIES, FAR, global_kernel
 from mercer.selection.pilots import Pilot, Pilots
 from mercer.sums import Rows
-from mercer.threads import in_order
+from mercer.threads import in_order, one_blas_thread
 from mercer.validation import choice, integer, or_none, positive, real, text, truth
 
 Array = NDArray[np.float64]
@@ -269,7 +269,8 @@ def _race_of_families(
         pilots = Pilots(some, constant, block, fewest, fitted)
         return pilots.best(FAMILIES[name], *how), pilots
 
-    raced = in_order(compete, names)
+    with one_blas_thread():  # on which the last bits depend
+        raced = in_order(compete, names)
     best = sorted((one for one, _ in raced if one is not None), key=lambda one: one.error)
     near = [one for one in best if one.error <= settings.near * best[0].error]
     near = near[: settings.most_families] or best[:1]
@@ -281,7 +282,8 @@ def _race_of_families(
             pilots = Pilots(some, constant, block, fewest, 2 * fitted)
             return pilots.again(pilot), pilots
 
-        raced_again = in_order(again, near)
+        with one_blas_thread():
+            raced_again = in_order(again, near)
         near = sorted((one for one, _ in raced_again), key=lambda one: one.error)
         table += [entry for _, pilots in raced_again for entry in pilots.table]
     families, finalists = list(map(_candidate, best)), tuple(map(_candidate, near))

@@ -463,4 +463,4 @@ class FileTraining(TableTraining):
         if self.n_rows_ == self.n_total_:
             again = stream.chunks(0, every=None)
             if not finish_with_revisits(self.rows_.estimator, again, self.n_rows_, folder):
-                self.rows_.finish()
+                self.rows_.finish(stream.last_pass)

@@ -99,9 +99,9 @@ class RowStream:
         """Yield the rows from row ``start`` on, in chunks of whole steps.
 
         What is learned does not depend on the cuts, but for the first chunk, which the estimator
-        draws its sample from: it always has the same length. Where cuts matter all chunks have
-        that length. A last mini-batch that is short goes with the chunk before it, since its step
-        is scaled there.
+        draws its sample from: it always has the same length, that of a pass at most. Where cuts
+        matter all chunks have that length. A last mini-batch that is short goes with the chunk
+        before it, since its step is scaled there.
 
         Parameters
         ----------
@@ -124,21 +124,20 @@ class RowStream:
         """
         b = self.rows_per_step
         full = max(_CHUNK // b, 1) * b
+        if self.n_passes > 1:
+            # A row that comes twice in a sample would tell a race what it is judged by.
+            most = self.reads.preprocessor.n_samples_seen_
+            full = min(full, most if self.cuts_matter else max(most // b, 1) * b)
         later = full
         if every is not None and not self.cuts_matter:
             later = min(full, -(-every // b) * b)
         size = later if start else full
-        held: list[Block] = []
-        n_held = 0
-        for block in self._rows(start):
-            held.append(block)
-            n_held += len(block[1])
-            while n_held >= size + b:
-                chunk, rest = _split(held, size)
-                yield chunk
-                held, n_held, size = [rest], n_held - size, later
-        if n_held:
-            yield _split(held, n_held)[0]
+        yield from _in_chunks(self._rows(start), size, later, b)
+
+    def last_pass(self) -> Iterator[tuple[NDArray[np.floating], NDArray[Any]]]:
+        """Yield inputs and targets of all rows once more, in the order of the last pass."""
+        for X, y, _ in _in_chunks(self._one_pass(self.n_passes - 1), _CHUNK, _CHUNK, 1):
+            yield X, y
 
     def _rows(self, start: int) -> Iterator[Block]:
         known = self.rows_per_pass
@@ -360,6 +359,21 @@ def _shuffled_blocks(
     for X, y in shuffled(blocks(), max(1, size // length), seed):
         yield X.reshape(-1, X.shape[-1]), y.reshape(-1), None
     yield from (rest for rest in held if len(rest[1]))
+
+
+def _in_chunks(blocks: Iterable[Block], first: int, later: int, least: int) -> Iterator[Block]:
+    """Cut blocks anew: the first of some rows, later ones of others, the last of the least."""
+    held: list[Block] = []
+    n_held, size = 0, first
+    for block in blocks:
+        held.append(block)
+        n_held += len(block[1])
+        while n_held >= size + least:
+            chunk, rest = _split(held, size)
+            yield chunk
+            held, n_held, size = [rest], n_held - size, later
+    if n_held:
+        yield _split(held, n_held)[0]
 
 
 def _split(held: list[Block], size: int) -> tuple[Block, Block]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -372,15 +373,18 @@ def arrow_table(table: Any) -> Any:
     return pa.Table.from_pandas(table, preserve_index=False)
 
 
-class Reader(Protocol):
+class Reader(ABC):
     """How shards become rows of an estimator."""
 
+    @abstractmethod
     def blocks(self, data: Any) -> Iterator[Block]:
         """Rows of a shard, as they are, some ten thousand at a time."""
 
+    @abstractmethod
     def rows(self, block: Block) -> Block:
         """Arrays that the estimator takes."""
 
+    @abstractmethod
     def width(self, block: Block) -> int:
         """Columns of the inputs that the estimator takes."""
 

@@ -46,12 +46,12 @@ Array = NDArray[np.float64]
 
 
 def has_probabilities(model: Any) -> bool:
-    """Whether a classifier's loss models probabilities.
+    """Return True if a classifier's loss models probabilities; otherwise raise an error.
 
     Raises
     ------
     AttributeError
-        If not, with the losses that do.
+        If the loss models none; the message names losses that do.
     """
     loss = getattr(model, "loss_", None)
     if loss is None:
@@ -65,7 +65,7 @@ def has_probabilities(model: Any) -> bool:
 
 
 class _Codes(NamedTuple):
-    """Encoded targets of single rows, and the loss and classes that they belong to."""
+    """Encoded targets of each class, for single rows, with the loss and classes they belong to."""
 
     loss: Loss
     labels: NDArray[Any]
@@ -76,11 +76,11 @@ class _Codes(NamedTuple):
 class KernelClassifier(ClassifierMixin, LossEstimator):
     r"""Kernel classifier trained on a stream in bounded memory.
 
-    Minimises :math:`E\,l(f(x), y) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel by
-    functional stochastic gradient descent, or solves for f where the expansion holds the sums that
-    this takes; the expansion keeps f small. The defaults leave nothing to tune
-    (:class:`~mercer.expansions.Auto`); ``expansion="komp"`` is POLK with a softmax (two classes:
-    logistic) loss.
+    Minimises :math:`E\,l(f(x), y) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel. It takes
+    functional stochastic gradient steps, or solves for f if the expansion keeps the sums needed for
+    that; the expansion keeps f small. The defaults (:class:`~mercer.expansions.Auto`) need no
+    tuning. ``expansion="komp"`` is POLK with a logistic loss for two classes and a softmax loss for
+    more.
 
     Parameters
     ----------
@@ -89,63 +89,63 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
         ``"multiclass_hinge"``, ``"squared_hinge"``, ... (:mod:`mercer.losses`). Two-class losses
         are used one-versus-rest for more classes.
     risk : Risk, str or None, default=None
-        What is minimised of the loss (:mod:`mercer.risks`): None for its mean, ``"cvar:0.9"`` or
-        ``CVaR(0.9)`` for the mean of its worst tenth, ``UpperSemideviation()``, ``Semivariance()``,
-        ``Entropic()``, ... They make large losses smaller and the mean loss larger; against
+        Risk of the loss to minimise (:mod:`mercer.risks`): None for the mean, ``"cvar:0.9"`` or
+        ``CVaR(0.9)`` for the mean of the worst tenth, ``UpperSemideviation()``, ``Semivariance()``,
+        ``Entropic()``, ... Risks reduce large losses and raise the mean loss. Against outliers use
+        a robust loss such as ``"huber"`` instead, which does the opposite.
         outliers use a robust loss such as ``"huber"`` instead, which does the opposite.
     kernel : str, Kernel or callable, default="auto"
-        Kernel (:mod:`mercer.kernels`). ``"auto"`` is a Gaussian of inputs that are scaled: a race
-        on the first rows finds their map and, for learning by sums, the length scale. Of sparse
-        rows, and of a first call with fewer than 20 rows, it is ``"gaussian"``. Any other kernel
-        takes inputs as they are.
+        Kernel (:mod:`mercer.kernels`). ``"auto"`` is a Gaussian kernel on scaled inputs: a race on
+        the first rows chooses the scaling and, for learning by sums, the length scale. For sparse
+        rows, or fewer than 20 rows in the first call, ``"auto"`` means ``"gaussian"``. Any other
+        kernel takes inputs as they are.
     expansion : str or Expansion, default="auto"
         How f stays small (:mod:`mercer.expansions`). ``"auto"`` is
-        :class:`~mercer.expansions.Auto`: a race on the first rows chooses everything, and
-        second-order sums learn each row once; a ``kernel`` that is given takes no part in the race.
-        Under a ``risk`` these find scores, and what takes them to its minimum is learned on rows
-        held out. With a ``step_size``, or a risk with a ``clip`` or another ``tracker``, it
-        is ``KOMP(max_size=1000)``, which learns by steps.
-        Where a model begins with ``learn_one``, or with fewer than 256 dense rows in
-        ``partial_fit``, it is :class:`~mercer.expansions.Stream`: several ways to learn side by
-        side, of the logistic or softmax loss without a risk.
+        :class:`~mercer.expansions.Auto`: a race on the first rows chooses everything but a
+        ``kernel`` that you give, and second-order sums learn each row once. Under a ``risk`` the
+        sums fit scores, and a correction learned on held-out rows turns them into the minimiser of
+        the risk. With a ``step_size``, or a risk with a ``clip`` or another ``tracker``, ``"auto"``
+        is ``KOMP(max_size=1000)``, which learns by steps. If a model starts with ``learn_one``, or
+        with fewer than 256 dense rows in ``partial_fit``, it is :class:`~mercer.expansions.Stream`:
+        several models learn side by side, with the logistic or softmax loss and no risk.
     step_size : float, callable, "auto" or "theory", default="auto"
-        Step size, or a schedule: a callable from the step number (1, 2, ...) to it
+        Step size, or a schedule: a callable from the step number (1, 2, ...) to the step size
         (:mod:`mercer.schedules`). ``"auto"`` takes a large safe step for the kernel, the loss and
-        the batch size (:class:`mercer.learning.AutomaticStep`). ``"theory"`` takes the decreasing
-        steps of the theorem on learning without regularization, which are safe but slow
-        (:func:`mercer.recipes.unregularized`); ``regularization`` is 0 then.
+        the batch size (:class:`mercer.learning.AutomaticStep`). ``"theory"`` sets
+        ``regularization`` to 0 and takes the decreasing steps of the theorem on learning without
+        regularization, which are safe but slow (:func:`mercer.recipes.unregularized`).
     regularization : float or "auto", default="auto"
-        Ridge parameter lambda. ``"auto"`` is found by the race, or 1e-6 where steps are made.
+        Ridge parameter lambda. ``"auto"`` is chosen by the race, or 1e-6 for learning by steps.
     batch_size : int, default=32
-        Rows per step. A ``partial_fit`` of at most this many rows is exactly one gradient
-        step; Newton steps are on 256 rows at least. Plays no role where sums are solved;
-        ``"auto"`` then refuses other values.
+        Rows per step. A ``partial_fit`` of at most this many rows is exactly one gradient step;
+        Newton steps use at least 256 rows. Learning by sums does not use it, and the default
+        expansion then refuses other values.
     n_passes : int, default=1
-        Passes of ``fit`` over the data, for learning by steps. ``"auto"`` refuses more than one
-        where it learns by sums.
+        Passes of ``fit`` over the data, for learning by steps. The default expansion refuses more
+        than one.
     shuffle : bool, default=True
         Whether ``fit`` visits the rows of each pass in random order.
     class_weight : dict, "balanced" or None, default=None
-        Weight of each class in the loss. ``"balanced"`` weighs classes by the inverse of their
-        frequency in all rows of ``fit``; ``partial_fit`` and ``learn_one`` go by the rows so far,
-        this one included, as if each class (two at least) had been seen once before.
+        Weight of each class in the loss. ``"balanced"`` weights classes by the inverse of their
+        frequency: in all rows for ``fit``; in the rows so far, the current one included, for
+        ``partial_fit`` and ``learn_one``, where each class (at least two) counts as seen once
+        before the first row.
     average : {"suffix", "polyak", None}, default="suffix"
-        Predict with averaged coefficients: a mean of the iterates whose weights grow like t³ and
-        so forgets the first ones (``"suffix"``), the plain mean (``"polyak"``), or the last
-        iterate, which is the papers' algorithm and follows drift faster (None). The error that an
-        expansion promises is that of the iterate; averaged coefficients are refitted alike. For
-        learning by steps, as ``n_passes``.
-        ``Full(max_size)`` drops points before an average can grow, so it uses the last iterate.
+        Which coefficients predict, for learning by steps: a mean of the iterates with weights that
+        grow like t³ and so forget the first ones (``"suffix"``), the plain mean (``"polyak"``), or
+        the last iterate (None), as in the papers, which follows drift faster. An expansion bounds
+        the compression error of the iterate; averaged coefficients are refitted in the same way.
+        ``Full(max_size)`` drops points too soon for an average, so it uses the last iterate.
     categorical_features : array-like, "from_dtype" or None, default="from_dtype"
-        Columns of numbers that are categories: a mask, positions, or names. ``"from_dtype"``: those
-        whose type says so. What else columns of tables are is found out, see ``audit_``; None
-        refuses columns of text.
+        Columns of numbers that are categories: a mask, positions or names. ``"from_dtype"``:
+        columns whose type is categorical. The meaning of other table columns is detected, see
+        ``audit_``. None refuses columns of text.
     n_jobs : int or None, default=None
-        Threads of ``fit``, ``partial_fit`` and predictions by sums over rows; None is 1, unless a
-        ``joblib.parallel_config`` says otherwise, and -1 all cores. The model is the same bit for
-        bit. Steps go on one core. It is not stored in files.
+        Threads of ``fit``, ``partial_fit`` and predictions, for learning by sums; -1 for all cores.
+        None is 1, unless a ``joblib.parallel_config`` says otherwise. The model is the same bit for
+        bit. Learning by steps uses one core. Not stored in files.
     random_state : int, RandomState instance or None, default=None
-        Seed for shuffling and for the sample that automatic choices look at.
+        Seed for shuffling and for the sample used by automatic choices.
     verbose : int, default=0
         1 reports progress on standard error.
 
@@ -158,44 +158,43 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
     coefficients_ : ndarray of shape (model_order_, n_outputs)
         Coefficients: f(x) = intercept_ + Σ_i coefficients_[i] · kernel_(dictionary_[i], x).
     intercept_ : ndarray of shape (n_outputs,)
-        Constant term of each score: its ``level_``, 0 where there is none.
+        Constant term of each score: ``level_``, or 0 if there is none.
     model_order_ : int
         Number of points.
     kernel_ : Kernel
-        The kernel with its numbers resolved; with ``"auto"`` a :class:`~mercer.kernels.Mapped` one.
+        Kernel with its numbers resolved; a :class:`~mercer.kernels.Mapped` kernel for ``"auto"``.
     parts_ : list of mercer.functions.FittedPart
-        With the default expansion f is a sum of parts, each with a kernel, a dictionary and
-        coefficients of its own; ``kernel_``, ``dictionary_`` and ``coefficients_`` exist if there
-        is one part on one dictionary and ``bend_`` is 0.
+        With the default expansion: the parts whose sum is f. Each has a kernel, a dictionary and
+        coefficients; ``kernel_``, ``dictionary_`` and ``coefficients_`` exist if there is one part
+        on one dictionary and ``bend_`` is 0.
     bend_ : float
-        With the default expansion: the number b >= 0 of the scores f + b f³.
+        With the default expansion: the number b >= 0 in the scores f + b f³.
     correction_ : mercer.sums.Correction or None
-        With the default expansion and a risk: what is added to the scores of the parts.
+        With the default expansion and a risk: what is added to the sum of the parts.
     race_ : list of dict
-        With the default expansion: what the race tried, and the errors it saw.
+        With the default expansion: candidates of the race and their errors.
     block_length_ : int
-        With the default expansion: rows in succession that were held out together, more than 1 if
-        rows are like their neighbours, as in a series.
+        With the default expansion: number of consecutive rows held out together; more than 1 if
+        neighbouring rows are alike, as in a time series.
     loss_ : Loss
         The loss in use.
     risk_ : Risk or None
         The risk in use.
     value_at_risk_ : float
-        With a CVaR only: the quantile of the loss that it has settled on.
+        With a CVaR only: its estimate of the quantile of the loss.
     n_samples_seen_ : int
-        Rows learned, counting every pass.
+        Rows learned, counted in every pass.
     history_ : History
         Progressive loss, model order and compression error over the stream.
     n_features_in_ : int
         Number of columns of the rows.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if rows came as a table whose names are text.
+        Names of the columns, if rows came as a table with text names.
     preprocessor_ : mercer.columns.TablePreprocessor or None
-        What became of the columns of the first rows. None if they went in as they are, being
-        numbers without gaps, and for the default of streams, where a gap says nothing and each
-        category is an input from its first row on.
+        Encodes the columns of tables. None if the columns are numbers without missing values, and
+        in the default for streams, which skips missing values and gives each new category an input.
     audit_ : mercer.columns.audit.TableAudit
-        What each column is, and how many inputs it became: a table to print. Only if there is a
+        What each column is, and how many inputs it became, as a printable table. Exists only with a
         ``preprocessor_``.
 
     References
@@ -253,22 +252,22 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
         self.verbose = verbose
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from some more rows, in order, ``batch_size`` at a time.
+        """Learn more rows, in order, ``batch_size`` at a time.
 
-        A first call of fewer than 256 rows begins the default of streams
-        (:class:`~mercer.expansions.Stream`), which chooses as it goes. All else that was left to
-        choose (the length scale of the kernel, the automatic step size and tolerance) is fixed on
-        the rows of the first call: start with some hundred typical ones, or give numbers.
+        A first call with fewer than 256 rows starts the default for streams
+        (:class:`~mercer.expansions.Stream`), which adapts its choices over time. Any other
+        expansion fixes its automatic choices (length scale, step size, tolerance) on the rows of
+        the first call: start with some hundred typical rows, or give numbers.
 
         Parameters
         ----------
         X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
             Inputs.
         y : array-like of shape (n_samples,)
-            Labels. Labels not seen before add classes, unless ``classes`` were given.
+            Labels. New labels add classes, unless ``classes`` were given.
         classes : array-like of shape (n_classes,), default=None
-            All classes that will occur, if known. Once given, other labels are refused; a later
-            call may name more.
+            All classes that will occur, if known. Other labels are then refused; a later call may
+            add classes.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
 
@@ -279,15 +278,15 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
         Raises
         ------
         ValueError
-            For wrong parameters or data, or if the kernel overflows; the model stays as it was.
+            For invalid parameters or data, or if the kernel overflows; the model is unchanged.
         mercer.exceptions.DivergenceError
-            If the step size is too large; the model stays as it was.
+            If the step size is too large; the model is unchanged.
         """
         named = None if classes is None else np.unique(check_labels(classes, "classes"))
         return self._partial_fit(Given(X, y, sample_weight, classes=named, more=True))
 
     def _check_classes(self, plan: Plan) -> None:
-        """Refuse parameters of its own that are wrong or do not go together."""
+        """Refuse invalid or contradictory parameters of a classifier."""
         if self.loss != "auto":
             as_loss(self.loss, "classification")
         if self._is_theory():
@@ -304,7 +303,7 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
     _checks = (*LossEstimator._checks, _check_classes)
 
     def _check_theory(self) -> None:
-        """Refuse what the theorem on unregularised learning does not cover."""
+        """Refuse parameters outside the theorem on learning without regularization."""
         for name, value, none in (
             ("regularization", self._ridge(), 0),
             ("risk", self.risk, None),
@@ -321,7 +320,7 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
     # -- rows -----------------------------------------------------------------------------------
 
     def _checked(self, given: Given, known: Classes | None, plan: Plan) -> Data:
-        """See :class:`KernelEstimator`: labels that are new add classes."""
+        """Check rows and labels; new labels add classes."""
         X, y = self._labelled(given, known, self._may_have_gaps(known, plan))
         weights = check_weights(given.sample_weight, X.shape[0], some=not given.more)
         met = (self._no_classes(y) if known is None else known).meet(y, given.classes)
@@ -340,7 +339,7 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
     def _labelled(
         self, given: Given, known: Classes | None, gaps: bool
     ) -> tuple[Any, NDArray[Any]]:
-        """Return inputs and labels."""
+        """Return checked inputs and labels."""
         if given.y is None:
             raise ValueError(
                 "requires y to be passed, but the target y is None: a classifier needs labels."
@@ -363,13 +362,13 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
         return X, y
 
     def _no_classes(self, y: NDArray[Any]) -> Classes:
-        """Return what is known before the first label."""
+        """Return the record of the targets before the first label."""
         return Classes(Logistic(), self._asked_risk(), y[:0], np.zeros(0), None)
 
     def _with_loss(self, met: Classes, known: Classes | None) -> Classes:
-        """Choose the loss for the classes, where that is open."""
+        """Return the record with the loss for its classes, if ``loss`` is "auto"."""
         if self.loss != "auto":
-            if known is not None:  # it stays
+            if known is not None:  # the loss stays
                 return met
             return replace(met, loss=own_copy(as_loss(self.loss, "classification")))
         grown = known is None or met.labels is not known.labels
@@ -385,27 +384,28 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
 
     @property
     def class_counts_(self) -> Array:
-        """Rows of each class so far."""
+        """Number of rows of each class so far."""
         self._fitted()
         return self.targets_.counts
 
     # -- single rows ----------------------------------------------------------------------------
 
     def learn_one(self, x: Any, y: Any, sample_weight: float = 1.0) -> Self:
-        """Learn one row; a step of its own.
+        """Learn one row in one step.
 
-        A model that begins this way takes the default of streams
-        (:class:`~mercer.expansions.Stream`). With another expansion it fixes the length scale of
-        the kernel, the automatic step size and tolerance on that one row, and cannot know better:
-        start with a ``partial_fit`` of some hundred typical rows then, or give numbers.
+        A model that starts this way uses the default for streams
+        (:class:`~mercer.expansions.Stream`). Any other expansion fixes the length scale, the
+        automatic step size and the tolerance on this one row, which is too little: start with a
+        ``partial_fit`` of some hundred typical rows, or give numbers.
 
         Parameters
         ----------
         x : array-like of shape (n_features,) or dict
-            Inputs. Dicts are read by the names of the first row, sorted. In the default of streams
-            others may come and go, and NaN or None say nothing; else every row must have the same.
+            Inputs. Dicts are read in the sorted order of the names in the first row. In the default
+            for streams, names may come and go, and NaN or None count as missing; otherwise every
+            row must have the same names.
         y : label
-            A label not seen before adds a class.
+            Label; a new one adds a class.
         sample_weight : float, default=1.0
             Weight of the row.
 
@@ -416,9 +416,9 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
         Raises
         ------
         ValueError
-            For a row of the wrong length or with missing values; the model stays as it was.
+            For a row of the wrong length or with missing values; the model is unchanged.
         mercer.exceptions.DivergenceError
-            If the step size is too large; the model stays as it was.
+            If the step size is too large; the model is unchanged.
 
         Examples
         --------
@@ -455,7 +455,7 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
         return self
 
     def _learn_slowly(self, x: Any, y: Any, sample_weight: float) -> Self:
-        """Learn a row by ``partial_fit``, then prepare for the next ones."""
+        """Learn a row by ``partial_fit``, then prepare the fast path for later rows."""
         learn_as_batch(self, x, np.asarray([y]), sample_weight)
         loss, labels = self.targets_.loss, self.targets_.labels
         targets = loss.encode(np.arange(labels.size), labels.size)
@@ -464,7 +464,7 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
         return self
 
     def predict_one(self, x: Any) -> Any:
-        """Label of one row.
+        """Predict the label of one row.
 
         Parameters
         ----------
@@ -474,7 +474,7 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
         Returns
         -------
         label : element of ``classes_`` or None
-            None before the first row was learned: River's loops predict first.
+            None before any row was learned, since River's loops predict first.
         """
         if not hasattr(self, "learner_"):
             return None
@@ -486,7 +486,7 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
 
     @available_if(has_probabilities)
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
-        """Probabilities of the classes for one row, as a dict.
+        """Predict the class probabilities of one row, as a dict.
 
         Parameters
         ----------
@@ -496,7 +496,7 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
         Returns
         -------
         probabilities : dict from label to float
-            Empty before the first row was learned.
+            Empty before any row was learned.
         """
         if not hasattr(self, "learner_"):
             return {}
@@ -507,7 +507,7 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
     # -- prediction -----------------------------------------------------------------------------
 
     def decision_function(self, X: Any) -> Array:
-        """Scores of the classes.
+        """Return the scores of the classes.
 
         Parameters
         ----------
@@ -517,13 +517,13 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
         Returns
         -------
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            For two classes the score of ``classes_[1]`` against ``classes_[0]``.
+            For two classes, the score of ``classes_[1]`` against ``classes_[0]``.
         """
         scores = self.scores(X)
         return self.targets_.decision(scores)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Labels of the rows.
+        """Predict the labels of rows.
 
         Parameters
         ----------
@@ -540,22 +540,23 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
     def predict_set(
         self, X: Any, coverage: float = 0.9, *, by_class: bool = False, empty: bool = False
     ) -> NDArray[np.bool_]:
-        """Find sets that hold the true class of a share ``coverage`` of the rows, at least.
+        """Predict sets of classes that contain the true class for a share ``coverage`` of the rows.
 
-        Found by conformal prediction as for ``predict_interval`` of regressors, with the same
-        promise. A set of several classes says that the row may be of any of them.
+        Conformal prediction, with the same guarantee as ``predict_interval`` of regressors: at
+        least this share on average. A set with several classes means that the row may belong to any
+        of them.
 
         Parameters
         ----------
         X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
             Inputs.
         coverage : float, default=0.9
-            Share of the rows whose set is to hold the true class, between 0 and 1.
+            Share of rows, between 0 and 1, whose set contains the true class.
         by_class : bool, default=False
-            Whether that is to hold among the rows of each class, so that rare ones count.
+            Whether the coverage holds within each class, so that rare classes are covered too.
         empty : bool, default=False
             Whether sets may be empty, see :class:`mercer.conformal.ConformalSets`. Otherwise a set
-            always has the predicted class, and more rows may be covered than was asked for.
+            always contains the predicted class, so coverage may be larger than asked for.
 
         Returns
         -------
@@ -565,8 +566,7 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
         Raises
         ------
         ValueError
-            For a wrong parameter, if there are no rows that the model has not learned, or too few
-            for the coverage.
+            For an invalid parameter, or without enough rows that the model has not learned.
 
         Examples
         --------
@@ -590,10 +590,10 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
 
     @available_if(has_probabilities)
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities of the classes, for the losses ``"logistic"`` and ``"softmax"``.
+        """Predict class probabilities; only for the losses ``"logistic"`` and ``"softmax"``.
 
-        They are estimates of probabilities for the mean loss only: under a ``risk`` they still
-        order rows, but are drawn towards 1/2 where losses are large.
+        They estimate probabilities only without a ``risk``. Under a risk they still rank rows, but
+        large losses draw them towards 1/2.
 
         Parameters
         ----------
@@ -603,7 +603,7 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
         Returns
         -------
         probabilities : ndarray of shape (n_samples, n_classes)
-            In the order of ``classes_``.
+            Columns in the order of ``classes_``.
         """
         scores = self.scores(X)
         return self.targets_.probabilities(scores)

@@ -1,7 +1,7 @@
-"""What becomes of the columns of tables: inputs of a function.
+"""Encode the columns of tables as inputs of a function.
 
-The rows that a model begins with say what is in each column (:func:`measured`); in the default of
-streams, all rows until now do (:class:`StreamColumns`).
+The first rows of a model determine how columns are encoded (:func:`measured`). In the default for
+streams, later rows extend the encoding (:class:`StreamColumns`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from mercer.validation import nearest, or_none, text
 
 Array = NDArray[np.float64]
 
-# Inputs that a column of categories may get in a stream.
+# Largest number of inputs of one categorical column in a stream.
 _MOST_LEVELS = 128
 _BY_DTYPE = "from_dtype"
 _NO_VALUE = "The rows have no value in any column, so there is nothing to learn."
@@ -45,26 +45,27 @@ _NO_VALUE = "The rows have no value in any column, so there is nothing to learn.
 
 
 def named_columns(named: Any, names: Sequence[str], has_names: bool) -> list[str] | None:
-    """Columns that ``categorical_features`` names, as scikit-learn reads it.
+    """Return the columns named by ``categorical_features``, read as scikit-learn reads it.
 
     Parameters
     ----------
     named : array-like of bool, int or str, "from_dtype" or None
-        The parameter.
+        The parameter ``categorical_features``.
     names : sequence of str
-        Columns of the rows.
+        Names of the columns.
     has_names : bool
-        Whether these are names that the rows came with.
+        Whether the rows came with these names.
 
     Returns
     -------
     found : list of str or None
-        Those named besides the ones whose type says so; None if no column has categories.
+        Columns named in addition to columns of a categorical type; None if no column is
+        categorical.
 
     Raises
     ------
     ValueError
-        For columns that are not there.
+        For unknown columns.
 
     Examples
     --------
@@ -107,7 +108,7 @@ def named_columns(named: Any, names: Sequence[str], has_names: bool) -> list[str
 
 
 def check_named(named: Any) -> None:
-    """Raise ``ValueError`` if something cannot be ``categorical_features``."""
+    """Raise ``ValueError`` if a value cannot be ``categorical_features``."""
     wrong = isinstance(named, str) and named != _BY_DTYPE
     if named is not None and not isinstance(named, str):
         array = np.asarray(named)
@@ -125,19 +126,19 @@ def check_named(named: Any) -> None:
 
 
 def kinds_of(view: TableView, named: list[str] | None) -> dict[str, str]:
-    """Say of columns what they are, as far as ``categorical_features`` tells.
+    """Return the kinds of columns, as far as ``categorical_features`` determines them.
 
     Parameters
     ----------
     view : TableView
         Rows.
     named : list of str or None
-        As :func:`named_columns` returns them.
+        Result of :func:`named_columns`.
 
     Raises
     ------
     ValueError
-        If no column has categories, but one holds text.
+        If categories are switched off, but a column holds text.
     """
     if named is not None:
         return dict.fromkeys(named, "category")
@@ -160,33 +161,33 @@ def kinds_of(view: TableView, named: list[str] | None) -> dict[str, str]:
 def measured(
     view: TableView, y: Any, named: list[str] | None, dtype: str = "auto"
 ) -> TablePreprocessor:
-    """Measure the columns of the rows that a model begins with.
+    """Fit the encoder of the columns on the first rows of a model.
 
     Parameters
     ----------
     view : TableView
         Rows.
     y : ndarray of shape (n_rows,) or None
-        Their targets, as a preprocessor takes them.
+        Targets of the rows, in the form that a preprocessor takes.
     named : list of str or None
-        As :func:`named_columns` returns them.
+        Result of :func:`named_columns`.
     dtype : {"float64", "float32", "auto"}, default="auto"
-        Of the inputs, as a preprocessor takes it.
+        Type of the inputs, as for a preprocessor.
 
     Returns
     -------
     columns : TablePreprocessor
-        Frozen; it does not scale numbers.
+        Fitted encoder; it does not scale numbers.
 
     Raises
     ------
     ValueError
-        If a column is unusable, or none varies.
+        If a column is unusable, or all columns are constant.
 
     Warns
     -----
     UserWarning
-        If columns have no value, or are codes that no other row will have.
+        If columns have no values, or hold codes that occur in one row only.
 
     Examples
     --------
@@ -218,7 +219,7 @@ def measured(
 def audit_of(
     columns: TablePreprocessor, names: Sequence[str], leaks: Mapping[str, str]
 ) -> TableAudit:
-    """Say what became of all columns, of those without a value, too, and which tell the target."""
+    """Return the audit of all columns, empty ones included, with those that reveal the target."""
     known = {one.name: one for one in columns.audit_}
     nothing = ColumnAudit("", "number", "left out", 0, 1.0, "no value")
     ordered = [*known.values()]
@@ -229,20 +230,21 @@ def audit_of(
 
 @dataclass(frozen=True)
 class StreamColumns:
-    """Columns of a stream: a number is an input, and so is each category from its first row on.
+    """Encoder of the columns of a stream: one input per number, and one per category.
 
-    It answers as a :class:`mercer.columns.TablePreprocessor` does, but is never done. A number that
-    is missing is NaN, which says nothing; a row is 1 at its category and 0 at the others of that
-    column, all NaN if it is missing.
+    A category gets its input in the first row that has it. The interface is that of
+    :class:`mercer.columns.TablePreprocessor`, but the encoding grows with the stream. A missing
+    number is NaN, and the function skips it. A row is 1 at its category and 0 at the column's other
+    categories, or NaN at all of them if the category is missing.
 
     Attributes
     ----------
     named : list of str or None
-        As :func:`named_columns` returns them.
+        Result of :func:`named_columns`.
     readings : Readings
-        How the columns are read that had a value.
+        How to read each column that has had a value.
     inputs : list of (str, str or None)
-        Column that was read, and category, of each input.
+        Column read, and category if any, for each input.
 
     Examples
     --------
@@ -260,27 +262,27 @@ class StreamColumns:
 
     @classmethod
     def of_numbers(cls, names: Sequence[str]) -> Self:
-        """Return columns that held numbers only, each of which is an input."""
+        """Return the encoder for columns of numbers only, each of which is one input."""
         view = view_table({name: np.zeros(1) for name in names})
         return cls([], Readings.plain(view, names), [(name, None) for name in names])
 
     @property
     def n_features_out_(self) -> int:
-        """Number of inputs that they become."""
+        """Number of inputs so far."""
         return len(self.inputs)
 
     @property
     def text_columns_(self) -> list[str]:
-        """Columns that are read as text."""
+        """Names of the columns that are read as text."""
         return [name for name, one in self.readings.columns.items() if one.was_text]
 
     def grown(self, view: TableView) -> Self:
-        """Return columns that have room for some more rows, or these if they have.
+        """Return an encoder extended for more rows, or this one if nothing is new.
 
         Raises
         ------
         ValueError
-            If nothing is known of any column yet.
+            If no column has had a value yet.
         """
         known = dict(self.readings.columns)
         for name in view.names:
@@ -302,19 +304,19 @@ class StreamColumns:
         return replace(self, readings=readings, inputs=inputs)
 
     def _slots(self) -> dict[str, dict[str | None, int]]:
-        """Return the numbers of the inputs of each column, by category."""
+        """Return the input numbers of each column, by category."""
         slots: dict[str, dict[str | None, int]] = {}
         for i, (name, level) in enumerate(self.inputs):
             slots.setdefault(name, {})[level] = i
         return slots
 
     def past_of_new(self, n_known: int) -> Array:
-        """Return what rows had so far in the inputs after ``n_known``: 0 for one of a category."""
+        """Return the values of earlier rows in the inputs after ``n_known``: 0 for a category."""
         new = self.inputs[n_known:]
         return np.array([np.nan if level is None else 0.0 for _, level in new])
 
     def transform(self, table: Any, *, extra: str = "drop", learned: bool = False) -> Array:
-        """Return the inputs of rows, NaN for what they do not say, whatever else there is."""
+        """Return the inputs of rows, NaN where values are missing; unknown columns are ignored."""
         view = view_table(table)
         X = np.zeros((view.n_rows, len(self.inputs)))
         read, all_slots = self.readings.read(view), self._slots()
@@ -352,7 +354,7 @@ class StreamColumns:
 
 
 def _reading(view: TableView, name: str, named: list[str] | None) -> Reading:
-    """Find out what a column of a stream is: what its type says, as its first rows are few."""
+    """Determine how to read a column of a stream, by its type since the first rows are few."""
     kinds = {of: kind for of, kind in kinds_of(view, named).items() if of == name}
     if not kinds:
         return Readings.plain(view, [name]).columns[name]
@@ -365,7 +367,7 @@ def _has_levels(readings: Readings, name: str) -> bool:
 
 
 def _present(column: Levels) -> list[str]:
-    """Levels that a column has, in the order of their rows."""
+    """Return the levels that occur in a column, in order of first occurrence."""
     _, first = np.unique(column.codes, return_index=True)
     return [column.levels[code] for code in column.codes[np.sort(first)] if code >= 0]
 
@@ -378,24 +380,24 @@ def _truth_as_numbers(view: TableView, name: str) -> Array:
     return numbers
 
 
-#: How the columns of rows become inputs of a function.
+#: Encoders of the columns of rows.
 Columns = TablePreprocessor | StreamColumns
 
 
 @dataclass
 class Roles(Recorded):
-    """Columns of the tables that a model was trained on which are no inputs as such.
+    """Columns of the training tables that had a role other than input.
 
     Attributes
     ----------
     target : str or None
-        What was learned; of novelty detection a column of marks, or None.
+        Learned column; for novelty detection a column of marks, or None.
     group : str or None
-        Which rows were compared, or held out together.
+        Column whose groups were compared, or held out together.
     time : str or None
-        By which rows were in order.
+        Column that ordered the rows.
     leaks : dict of str to str
-        Columns that told the target alone in the first rows, and how.
+        Columns that alone revealed the target in the first rows, and how.
     """
 
     target: str | None = None
@@ -409,12 +411,12 @@ class Roles(Recorded):
 
 
 def own_view(columns: TablePreprocessor, table: Any) -> TableView:
-    """Look at a table of any columns that training had, of which the inputs must be there.
+    """View a table that has all input columns, and no columns that training did not have.
 
     Raises
     ------
     ValueError
-        If one is missing, or one is there that training did not have.
+        If an input column is missing, or a column is new.
     """
     view, used = columns.view(table), columns.feature_names_in_
     others = {*columns.exclude, *columns.columns_in_}
@@ -429,19 +431,19 @@ def own_view(columns: TablePreprocessor, table: Any) -> TableView:
 
 
 def lenient_inputs(columns: TablePreprocessor, view: TableView) -> NDArray[np.floating]:
-    """Encode rows to answer for; cells that cannot be what their column is are gaps, and said.
+    """Encode rows to predict; cells unlike their column count as missing, with a warning.
 
-    A column most of whose cells cannot be is another one, which is an error.
+    If most cells of a column are unlike the training column, that is an error.
 
     Raises
     ------
     ValueError
-        If a column is missing, new, or another one.
+        If a column is missing, new, or mostly unlike the training column.
 
     Warns
     -----
     UserWarning
-        If there are such cells.
+        If some cells are unlike their column.
     """
     odd, lenient = Unreadable(strict=False), True
     for name, kind, n, cell, row in columns.unreadable(view):
@@ -489,16 +491,16 @@ def columns_from_state(state: Mapping[str, str], names: Sequence[str]) -> Column
 
 
 def with_later_inputs(X: Any, n_inputs: int, columns: Columns | None) -> Any:
-    """Give rows of earlier the inputs that came since, of which they said nothing.
+    """Extend earlier rows by inputs added since: 0 for a category, NaN for a number.
 
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_known)
-        Rows, with the first inputs.
+        Rows with the first inputs.
     n_inputs : int
-        Inputs of now.
+        Present number of inputs.
     columns : Columns or None
-        What inputs are made of.
+        Encoder of the columns.
 
     Examples
     --------

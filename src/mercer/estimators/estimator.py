@@ -1,7 +1,7 @@
-"""Base of all estimators: rows as users have them, explanations, files.
+"""Base class of all estimators: input rows, explanations and files.
 
-Rows are arrays, lists, sparse matrices, and tables. Those of numbers without gaps go in as they
-are. In others each column is read for what it is, see :mod:`mercer.estimators.columns`.
+Rows are arrays, lists, sparse matrices or tables. Numbers without missing values are used as they
+are. In other tables each column is encoded by what it holds, see :mod:`mercer.estimators.columns`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _CHECKS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.floa
 
 
 def _has_numbers(X: Any) -> bool:
-    """Whether all columns of a frame are of numbers or booleans, by their types."""
+    """Return whether all columns of a frame hold numbers or booleans, by their types."""
     if hasattr(X, "iloc"):
         from pandas.api.types import is_numeric_dtype
 
@@ -72,7 +72,7 @@ def _has_numbers(X: Any) -> bool:
 
 
 def _dense(X: Any) -> Any:
-    """Return a frame whose sparse columns are dense, unless all columns are sparse and mostly 0."""
+    """Return a frame with sparse columns made dense, unless all are sparse and mostly 0."""
     fills = [getattr(one, "fill_value", None) for one in getattr(X, "dtypes", ())]
     if all(fill == 0 for fill in fills) or not any(hasattr(d, "fill_value") for d in X.dtypes):
         return X
@@ -81,21 +81,21 @@ def _dense(X: Any) -> Any:
 
 
 def _as_rows(X: Any) -> Any:
-    """Return rows in a form that keeps the types of cells: lists with text would become text.
+    """Return rows in a form that keeps the types of cells; NumPy would turn mixed lists into text.
 
     Raises
     ------
     TypeError
-        For dicts, and for frames that are not computed yet.
+        For dicts, and for lazy frames.
     ValueError
         For frames in which two columns have the same name.
     """
     if is_frame(X):
-        if hasattr(X, "iloc"):  # others refuse such themselves
+        if hasattr(X, "iloc"):  # pandas; other libraries refuse duplicate names themselves
             view_table(X)
         return _dense(X) if hasattr(X, "iloc") else X
     if sparse.issparse(X):
-        return X  # of one kind scipy makes dicts
+        return X  # scipy's DOK matrices are dicts
     if isinstance(X, Mapping) or (isinstance(X, list | tuple) and X and isinstance(X[0], Mapping)):
         raise TypeError(
             "Rows are dicts here, or columns in a dict: put them into a DataFrame, such as "
@@ -106,14 +106,14 @@ def _as_rows(X: Any) -> Any:
     if isinstance(X, list | tuple):
         try:
             array = np.asarray(X)
-        except ValueError:  # rows of different lengths, of which the check says more
+        except ValueError:  # rows of different lengths; the later check reports them
             return X
         return np.asarray(X, dtype=object) if array.dtype.kind in "USOMm" else array
     return X
 
 
 def _are_numbers(X: Any) -> bool:
-    """Whether rows are numbers, gaps or not; what is no table at all is left to the check."""
+    """Return whether rows hold only numbers or NaN; True for what only the later check refuses."""
     if sparse.issparse(X):
         return True
     if is_frame(X):
@@ -129,20 +129,20 @@ def _are_numbers(X: Any) -> bool:
 
 
 def _has_gaps(X: Any) -> bool:
-    """Whether there is NaN in checked rows."""
+    """Return whether checked rows contain NaN."""
     return isinstance(X, np.ndarray) and bool(np.isnan(np.min(X)))
 
 
 def _means(X: FloatArray) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         means: Array = X.mean(axis=0, dtype=np.float64)
-    if not np.isfinite(means).all():  # sums of huge numbers
+    if not np.isfinite(means).all():  # the sum of huge numbers overflowed
         means = (X / np.float64(len(X))).sum(axis=0)
     return means
 
 
 def _counted(weights: Any, n_rows: int) -> NDArray[np.intp] | slice:
-    """Return the rows whose weight is not 0; all if that is so of none."""
+    """Return the rows whose weight is not 0; all rows if every weight is 0."""
     if weights is None:
         return slice(None)
     rows = np.flatnonzero(check_weights(weights, n_rows, some=False))
@@ -150,23 +150,23 @@ def _counted(weights: Any, n_rows: int) -> NDArray[np.intp] | slice:
 
 
 def _view(X: Any, names: Sequence[str], texts: Sequence[str] = ()) -> TableView:
-    """Look at rows column by column, under the names of the model's columns.
+    """View rows as a table under the column names of the model.
 
     Parameters
     ----------
     X : frame or array of shape (n_rows, n_features)
         Rows.
     names : sequence of str
-        Of the columns.
+        Names of the columns.
     texts : sequence of str, default=()
-        Those that hold text, also where it looks like numbers.
+        Columns to keep as text even where it looks like numbers.
     """
     if is_frame(X):
         view = view_table(X)
         return view if view.names == names else _renamed(view, names)
     array = np.asarray(X)
     columns = dict(zip(names, array.T, strict=True))
-    if array.dtype.kind in "US":  # in which numbers are text, too
+    if array.dtype.kind in "US":  # NumPy turned the numbers into text, too
         columns = {n: c if n in set(texts) else _parsed(c) for n, c in columns.items()}
     return view_table(columns)
 
@@ -179,7 +179,7 @@ def _parsed(column: NDArray[Any]) -> NDArray[Any]:
 
 
 def _renamed(view: TableView, names: Sequence[str]) -> TableView:
-    """Look at a view under other names."""
+    """Return a table view under other column names."""
     sources = dict(zip(names, view.names, strict=True))
     return TableView(
         names=list(names),
@@ -193,37 +193,37 @@ def _renamed(view: TableView, names: Sequence[str]) -> TableView:
 
 
 class Estimator(BaseEstimator):
-    """Base of all estimators: takes rows or tables, explains itself, and is stored in files."""
+    """Base class of all estimators: takes rows or tables, explains predictions, saves to files."""
 
     n_features_in_: int
     categorical_features: Any
-    #: What becomes of the columns; None where rows go in as they are.
+    #: Encoder of the columns; None if rows are used as they are.
     _columns: Columns | None = None
-    #: Means of columns that went in as they are, which take the place of gaps in later rows.
+    #: Means of unencoded columns, which fill missing values in later rows.
     _means: Array | None = None
-    #: Column of groups in a table, which is no input.
+    #: Name of the column of groups in a table, which is not an input.
     _left_out: str | None = None
-    #: What the columns of the tables are that it was trained on; None if rows came without targets.
+    #: Meaning of the columns of the training tables; None if rows came without targets.
     roles_: Roles | None = None
-    #: How quantities were written that it learned, if they are dates or text such as ``$1,200``.
+    #: How the learned quantities were written, if as dates or text such as ``$1,200``.
     target_form_: TargetForm | None = None
-    #: Importances as they were found last, and of which function.
+    #: Importances computed last, with a mark of the function that they belong to.
     _importances: Importances | None = None
-    #: Whether arrays may be mapped from a file for reading (``all_or_nothing`` copies them then).
+    #: Whether arrays may be mapped read-only from a file (``all_or_nothing`` then copies them).
     _unpickled = False
-    #: Whether rows may be tables; else they must be numbers.
+    #: Whether rows may be tables; otherwise they must be numbers.
     _takes_tables: ClassVar[bool] = False
 
     @property
     def preprocessor_(self) -> TablePreprocessor | None:
-        """How columns became inputs; None if rows went in as they are, or come as a stream."""
+        """Encoder of the columns; None if rows are used as they are, or come as a stream."""
         if not hasattr(self, "n_features_in_"):
             raise AttributeError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
         return self._columns if isinstance(self._columns, TablePreprocessor) else None
 
     @property
     def audit_(self) -> TableAudit:
-        """What each column of the first rows is, and what became of it."""
+        """What each column of the first rows holds, and how it was encoded."""
         columns = self.preprocessor_
         if columns is None:
             why = (
@@ -237,7 +237,7 @@ class Estimator(BaseEstimator):
 
     @property
     def n_inputs_(self) -> int:
-        """Inputs that the columns become."""
+        """Number of inputs after encoding the columns."""
         return self.n_features_in_ if self._columns is None else self._columns.n_features_out_
 
     def _checked_rows(
@@ -250,24 +250,24 @@ class Estimator(BaseEstimator):
         weights: Any = None,
         **options: Any,
     ) -> Any:
-        """Return rows as inputs, and targets if there are any.
+        """Return rows encoded as inputs, and targets if there are any.
 
         Parameters
         ----------
         X : array-like, frame or CSR matrix of shape (n_rows, n_features)
-            As they were given.
+            Rows as the user gave them.
         *y : array-like
             Targets.
         first : bool
-            Whether these rows say what the columns are.
+            Whether these rows determine how columns are encoded.
         gaps : bool
-            Whether the function knows what to do with NaN.
+            Whether the function accepts NaN.
         learns : bool
-            Whether the rows are to be learned.
+            Whether the rows will be learned.
         weights : array-like of shape (n_rows,) or None
-            Of the rows; those of weight 0 say nothing of the columns.
+            Weights of the rows; rows of weight 0 do not influence the encoding.
         **options : dict
-            Checks of the targets.
+            Options of the check of the targets.
         """
         if not self._takes_tables and (first or self._columns is None):
             finite = "allow-nan" if gaps else True
@@ -287,7 +287,7 @@ class Estimator(BaseEstimator):
     def _first_rows(
         self, X: Any, y: Sequence[Any], gaps: bool, weights: Any, options: dict[str, Any]
     ) -> Any:
-        """Decide what becomes of the columns."""
+        """Determine from the first rows how columns are encoded, and encode them."""
         self._columns = self._means = self.roles_ = None
         rows, is_plain = X, _are_numbers(X)
         if is_plain:
@@ -326,14 +326,14 @@ class Estimator(BaseEstimator):
     def _later_rows(
         self, X: Any, y: Sequence[Any], gaps: bool, learns: bool, options: dict[str, Any]
     ) -> Any:
-        """Read rows as the first ones were."""
+        """Encode rows in the same way as the first ones."""
         columns = self._columns
         if columns is None:
             X = _as_rows(X)
             try:
                 rows, *y = _numbers(self, X, y, reset=False, **options)
             except (TypeError, ValueError):
-                if not _are_numbers(X):  # say where, and what to do
+                if not _are_numbers(X):  # raises an error that names the cell and the remedy
                     number_block(_view(X, column_names(self)), column_names(self))
                 raise
             return (rows if gaps else self._filled(rows)), *y
@@ -344,7 +344,7 @@ class Estimator(BaseEstimator):
         return self._encoded(view, gaps, learned=learns), *y
 
     def _later_view(self, X: Any) -> TableView:
-        """Look at rows column by column, which are those of the first ones."""
+        """View later rows as a table with the columns of the first rows."""
         columns = self._columns
         if self.roles_ is not None and isinstance(columns, TablePreprocessor) and is_table(X):
             return own_view(columns, X)
@@ -360,7 +360,7 @@ class Estimator(BaseEstimator):
         return _view(X, column_names(self), [] if columns is None else columns.text_columns_)
 
     def _encoded(self, view: TableView, gaps: bool, *, learned: bool) -> FloatArray:
-        """Encode rows, and check that numbers of their type can hold them."""
+        """Encode rows, and check that the values fit the number type of the inputs."""
         columns = self._columns
         assert columns is not None
         if learned or not isinstance(columns, TablePreprocessor):
@@ -380,7 +380,7 @@ class Estimator(BaseEstimator):
         return checked
 
     def _encoded_row(self, row: NDArray[Any]) -> FloatArray:
-        """Return the inputs of a row, an array of shape (1, n_features)."""
+        """Return the inputs of one row, shape (1, n_features)."""
         columns = self._columns
         assert columns is not None
         inputs: FloatArray = columns.transform(
@@ -389,36 +389,36 @@ class Estimator(BaseEstimator):
         return inputs
 
     def in_numbers(self, y: Any, *, first: bool = False) -> Any:
-        """Return targets as they are learned: dates as days since 1970, say; numbers as they are.
+        """Convert targets to the numbers that are learned, such as dates to days since 1970.
 
         Parameters
         ----------
         y : array-like of shape (n_samples,)
-            Targets, written as those that were learned.
+            Targets, written like the learned ones; numbers are returned unchanged.
         first : bool, default=False
-            Whether these say how targets are written.
+            Whether these targets determine how targets are written.
 
         Raises
         ------
         ValueError
-            If one is written in another way.
+            If a target is written in another way.
         """
         if first:
             self.target_form_ = form_of(y)
         return y if self.target_form_ is None else quantities_of(self.target_form_, y)
 
     def as_written(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return what numbers mean that were predicted: dates, if such were learned.
+        """Convert predicted numbers back to dates, if dates were learned.
 
         Parameters
         ----------
         values : ndarray
-            Numbers, as ``scores`` and explanations have them.
+            Numbers, as in ``scores`` and explanations.
         """
         return values if self.target_form_ is None else self.target_form_.answers(values)
 
     def _filled(self, X: Any) -> Any:
-        """Put means in the place of gaps."""
+        """Replace missing values by means."""
         if not _has_gaps(X):
             return X
         if self._means is None:
@@ -432,45 +432,45 @@ class Estimator(BaseEstimator):
 
     @abstractmethod
     def _explained(self) -> Explained:
-        """Tell what explanations need; AttributeError if rows have no predictions."""
+        """Return what explanations need; AttributeError if rows have no predictions."""
 
     @property
     def feature_importances_(self) -> Array:
-        r"""How much the prediction varies with each column, as shares of 1.
+        r"""Share of each column in how much the prediction varies; the shares sum to 1.
 
         The share of column j is :math:`T_j / \sum_i T_i`, where
 
         .. math:: T_j = \tfrac12 E \bigl(f(x) - f(x_{-j}, x'_j)\bigr)^2
 
-        over rows x and x' among those that the model keeps (1,024 at most): what the prediction
-        changes, squared, if the value of the column is that of another row. It is the total effect
-        of Sobol, by Jansen's estimate. f is the prediction, of a classifier the score of each
-        class, which for losses with probabilities is a log-odds: probabilities of a classifier that
-        is sure move in the few rows that flip only. Terms of several outputs are added up; several
-        targets count the same, whatever their units.
+        over rows x and x' among at most 1,024 rows that the model keeps: half the mean squared
+        change of the prediction when the column takes its value from another row. This is the total
+        effect of Sobol, estimated as by Jansen. f is the prediction; for a classifier, the score of
+        each class, which is a log-odds for losses with probabilities (probabilities of a confident
+        classifier change only in the few rows that flip). Effects on several outputs are added;
+        several targets count the same, whatever their units.
 
-        Inputs that are made of one column count together, and columns that are left out have 0. All
-        are 0 for a constant function. No target is looked at: what matters to a poor model may be
-        of no use.
+        Inputs encoded from one column count together; columns left out have share 0, and so have
+        all columns of a constant function. Targets are not used, so a column that matters to a poor
+        model may be useless.
 
-        Shape (n_features_in_,), or of a table's model one for each of its
-        ``feature_names_in_``. It is computed when asked for and kept until the function changes;
-        ``feature_importances_errors_`` tells how far the shares may be off.
+        Shape (n_features_in_,), or for a model of a table one entry for each of its
+        ``feature_names_in_``. Computed on first use and kept until the function changes;
+        ``feature_importances_errors_`` estimates the error of the shares.
 
         Raises
         ------
         AttributeError
-            If the model is not fitted, answers on pairs of rows only, or learned sparse rows, of
-            which it keeps none.
+            If the model is not fitted, predicts only for pairs of rows, or learned sparse rows,
+            none of which it keeps.
         """
         return self._shares().effects.copy()
 
     @property
     def feature_importances_errors_(self) -> Array:
-        """Standard errors of ``feature_importances_``: not all rows are compared with all others.
+        """Standard errors of ``feature_importances_``, which come from comparing only some rows.
 
-        They say how far the shares of this function may be off, not how far those of a function
-        learned with another seed or from other rows would be.
+        They concern this fitted function, not how shares would differ with another seed or other
+        rows.
 
         Raises
         ------
@@ -480,7 +480,7 @@ class Estimator(BaseEstimator):
         return self._shares().standard_errors.copy()
 
     def _shares(self) -> Effects:
-        """Return importances and their standard errors."""
+        """Return importances with their standard errors."""
         from mercer.answers.explain import importances
 
         self._importances = importances(self._explained(), self._importances)
@@ -495,47 +495,48 @@ class Estimator(BaseEstimator):
         n_permutations: int = 2,
         random_state: Any = 0,
     ) -> Explanation:
-        r"""Say what each column adds to the prediction for each row.
+        r"""Explain predictions: return the contribution of each column, for each row.
 
-        Contributions are Shapley values. With the columns of a set S from the row and all others
-        from a background row, a column adds what it changes on average over all orders in which
-        columns go from the background row to the row; the mean over the background rows is its
-        contribution. The baseline is the mean prediction for these, and baseline and contributions
-        sum to the prediction.
+        Contributions are Shapley values relative to background rows. Starting from a background
+        row, columns are replaced one after the other by the values of the explained row. The
+        contribution of a column is the change that it causes, averaged over all orders of the
+        columns and over the background rows. The baseline is the mean prediction for the background
+        rows; baseline and contributions sum to the prediction.
 
-        Orders are drawn, and each is gone through forward and backward: contributions are exact
-        where columns act alone or in twos, and where few columns differ (up to 5 with the usual
-        ``n_permutations``), and are off by about their ``standard_errors`` elsewhere.
+        Orders are sampled, and each is used forward and backward. Contributions are therefore exact
+        if the function has interactions of at most two columns, or if few columns differ (up to 5
+        with the default ``n_permutations``). Otherwise their error is about their
+        ``standard_errors``.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features); a table for a table's model
-            Rows to explain, dense.
+            Dense rows to explain.
         output : object, default=None
-            What to explain of several outputs: the label of a class, a quantile level, the number
-            of a target. By default of two classes the second, of more for each row the one that is
-            predicted, and of quantile levels the middle one. Of several targets it must be given.
+            Output to explain: label of a class, quantile level, or number of a target. Default: the
+            second of two classes, the class predicted for each row if there are more, the middle
+            quantile level. Required for several targets.
         background : array-like, DataFrame or table, default=None
-            Rows to compare with. By default up to 100 of those that the model has learned and
-            keeps, fewer (down to 16) of more than 80 columns.
+            Rows to compare with. Default: up to 100 of the learned rows that the model keeps, and
+            fewer (down to 16) with more than 80 columns.
         n_permutations : int, default=2
             Orders of the columns for each background row.
         random_state : int, RandomState instance or None, default=0
-            Seed of the orders.
+            Seed for the orders.
 
         Returns
         -------
         explanation : Explanation
-            Contributions in units of the prediction; of a classifier of the probability, or of the
-            score if its loss has no probabilities.
+            Contributions in units of the prediction; for classifiers, of the probability, or of the
+            score if the loss has no probabilities.
 
         Raises
         ------
         AttributeError
-            If the model is not fitted, or answers on pairs of rows only.
+            If the model is not fitted, or predicts only for pairs of rows.
         ValueError
-            For rows that the model cannot predict for, an output that is not there, or if there
-            are no rows to compare with.
+            For rows that the model cannot predict for, an unknown output, or no rows to compare
+            with.
 
         Examples
         --------
@@ -567,42 +568,41 @@ class Estimator(BaseEstimator):
         output: Any = None,
         background: Any = None,
     ) -> Dependence:
-        """Say how the prediction depends on one column, all others being as they are.
+        """Compute how the prediction depends on one column while all others keep their values.
 
-        Each background row is given each value of the grid in turn; the curve is the mean of the
-        predictions, and those of the single rows are kept, too. Where columns go together, some of
-        the rows are such as there are none.
+        Each background row takes each grid value in turn. The curve is the mean prediction; the
+        curves of single rows are kept too. If columns are correlated, some of the modified rows are
+        unrealistic.
 
         Parameters
         ----------
-        feature : str or int
-            Name or number of the column. Of a date "when" the names "when:hour", "when:weekday",
-            "when:day" and "when:day_of_year" are its parts, where it has them; where dates of the
-            grid are a day apart or more, rows keep their own times of the day, if they are weeks
-            apart their weekdays, too, and if years apart their days of the year.
+        Name or number of the column. A date column "when" also has the parts "when:hour",
+        "when:weekday", "when:day" and "when:day_of_year", if its dates vary in them. If grid dates
+        are at least a day apart, rows keep their time of day; if weeks apart, also their weekday;
+        if years apart, also their day of the year.
         grid : array-like, default=None
-            Values of the column, in its own units: categories, numbers or times. By default those
-            that background rows have if these are few, else equally spaced numbers from the 2.5 %
-            to the 97.5 % quantile; of categories the most frequent ones.
+            Values of the column in its own unit: categories, numbers or times. Default: the values
+            in the background rows if these are few, else equally spaced numbers from the 2.5 % to
+            the 97.5 % quantile, or the most frequent categories.
         grid_size : int, default=40
-            Largest number of values.
+            Largest number of grid values.
         output : object, default=None
-            As for :meth:`explain`; without it, of more than two classes one must be named.
+            As for :meth:`explain`, but with more than two classes it must be given.
         background : array-like, DataFrame or table, default=None
-            Rows whose predictions are averaged; those that the model keeps by default.
+            Rows whose predictions are averaged; default: rows that the model keeps.
 
         Returns
         -------
         dependence : Dependence
-            Values and curves, in units of the prediction.
+            Grid values and curves, in units of the prediction.
 
         Raises
         ------
         AttributeError
-            If the model is not fitted, or answers on pairs of rows only.
+            If the model is not fitted, or predicts only for pairs of rows.
         ValueError
-            If the column or the output is not there, is text and ``grid`` is not given, or if there
-            are no rows.
+            If the column or output is unknown, if the column is text and there is no ``grid``, or
+            if there are no background rows.
 
         Examples
         --------
@@ -629,29 +629,29 @@ class Estimator(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
-        for name in ("_unpickled", "_conformal"):  # which can be found again
+        for name in ("_unpickled", "_conformal"):  # recomputed when needed
             state.pop(name, None)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._unpickled = True
-        self.__dict__.pop("_tuned", None)  # a single row must not go past what looks for the mark
+        self.__dict__.pop("_tuned", None)  # makes single rows check `_unpickled` first
 
     def save(self, path: Any) -> None:
-        """Write the model to a file: data only, check-summed, atomically replaced.
+        """Save the model to a file: data only, with a checksum, replaced atomically.
 
         Parameters
         ----------
         path : str or path-like
-            Where to write. :func:`mercer.load_model` reads it back, and learning may go on there
-            bit for bit.
+            File to write. :func:`mercer.load_model` reads it back; learning can continue there, bit
+            for bit.
 
         Raises
         ------
         ValueError
-            If the model is not fitted, or a part (a user's function, say) cannot be stored without
-            code.
+            If the model is not fitted, or a part, such as a user's function, cannot be stored
+            without code.
         OSError
             If the file cannot be written.
         """
@@ -659,7 +659,7 @@ class Estimator(BaseEstimator):
 
 
 def _refuse_text(estimator: Any, y: Sequence[Any]) -> None:
-    """Raise ``ValueError`` if quantities are text that is no number."""
+    """Raise ``ValueError`` if quantities are text that does not read as numbers."""
     for targets in y:
         cells = np.asarray(targets, dtype=object if isinstance(targets, list | tuple) else None)
         if cells.dtype.kind not in "USO":
@@ -676,7 +676,7 @@ def _refuse_text(estimator: Any, y: Sequence[Any]) -> None:
 def _plain(
     estimator: Any, y: Sequence[Any], options: Mapping[str, Any], *, first: bool
 ) -> tuple[Any, ...]:
-    """Return targets, if there are any, in NumPy's types; None is left to the check."""
+    """Return targets in NumPy types; None is left to the later check."""
     quantities = bool(options.get("y_numeric"))
     if first:
         estimator.target_form_ = None
@@ -686,7 +686,7 @@ def _plain(
 
 
 def column_names(estimator: Any) -> list[str]:
-    """Names of the columns of an estimator's rows: x0, x1, ... where they came without."""
+    """Return the column names of an estimator's rows; x0, x1, ... if the rows had no names."""
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
         return [f"x{number}" for number in range(estimator.n_features_in_)]
@@ -694,14 +694,14 @@ def column_names(estimator: Any) -> list[str]:
 
 
 def _twin(model: Any) -> Any:
-    """Return another object with the same attributes: what learns is shared."""
+    """Return a shallow copy, which shares the learner."""
     twin: Any = object.__new__(type(model))
     vars(twin).update(vars(model))
     return twin
 
 
 def answering_numbers(model: Any) -> Any:
-    """Return a model that answers numbers where this one answers dates; any other one itself.
+    """Return a copy that predicts numbers where this model predicts dates; else the model itself.
 
     Parameters
     ----------
@@ -721,7 +721,7 @@ def answering_numbers(model: Any) -> Any:
 
 
 def without_columns(model: Any) -> Any:
-    """Copy a fitted model; the copy takes arrays of the inputs that its columns became."""
+    """Copy a fitted model; the copy takes the encoded inputs in place of tables."""
     bare = _twin(model)
     for name in ("feature_names_in_", "roles_", "target_form_"):
         vars(bare).pop(name, None)
@@ -731,16 +731,16 @@ def without_columns(model: Any) -> Any:
 
 
 def with_columns(bare: Any, columns: TablePreprocessor, roles: Roles) -> Any:
-    """Inverse of :func:`without_columns`: a copy that takes tables, and knows what they held.
+    """Inverse of :func:`without_columns`: return a copy that takes tables and encodes them.
 
     Parameters
     ----------
     bare : estimator
-        That learned inputs as ``columns`` make them, or nothing yet.
+        Estimator that learned inputs encoded by ``columns``, or nothing yet.
     columns : TablePreprocessor
-        How columns became inputs.
+        Encoder of the columns.
     roles : Roles
-        What else was in the tables.
+        Meaning of the other columns of the tables.
     """
     model = _twin(bare)
     model._columns, model.roles_, model._means = columns, roles, None
@@ -750,7 +750,7 @@ def with_columns(bare: Any, columns: TablePreprocessor, roles: Roles) -> Any:
 
 
 def _numbers(estimator: Any, X: Any, y: Sequence[Any], **options: Any) -> tuple[Any, ...]:
-    """Check rows of numbers, dense ones with gaps or not, and targets if there are any."""
+    """Check numeric rows, which may be dense with missing values, and targets if there are any."""
     checks = {**_CHECKS, **options, "ensure_all_finite": "allow-nan"}
     found = finite_or_where(lambda: validate_data(estimator, X, *y, **checks), X, *y)
     rows = found[0] if y else found
@@ -762,7 +762,7 @@ def _numbers(estimator: Any, X: Any, y: Sequence[Any], **options: Any) -> tuple[
 def _targets(
     estimator: Any, view: TableView, y: Sequence[Any], options: Mapping[str, Any]
 ) -> Sequence[Any]:
-    """Check the targets of rows, if there are any, before what they tell is looked at."""
+    """Check the targets of rows, if there are any, before they are used."""
     if not y:
         return ()
     rows = np.zeros((view.n_rows, 1))
@@ -784,12 +784,12 @@ def _told(y: Sequence[Any], *, quantities: bool) -> NDArray[Any] | None:
 
 
 def numeric_rows(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
-    """Check rows of an estimator that takes numbers only, and say what to do with others.
+    """Check rows of an estimator that takes only numbers, with an error that helps for others.
 
     Parameters
     ----------
     estimator : estimator
-        Whose rows they are.
+        Estimator that gets the rows.
     X : array-like, frame or CSR matrix of shape (n_rows, n_features)
         Rows.
     *y : array-like
@@ -800,12 +800,12 @@ def numeric_rows(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     Returns
     -------
     rows : ndarray or CSR matrix, or with targets a tuple of these
-        As that function returns them.
+        Result of :func:`~sklearn.utils.validation.validate_data`.
 
     Raises
     ------
     ValueError
-        If rows or targets are unusable.
+        If rows or targets are invalid.
     """
     first = options.get("reset", True)
     y = _plain(estimator, y, options, first=first)
@@ -830,7 +830,7 @@ def numeric_rows(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
 
 
 def _first_text(X: Any) -> str | None:
-    """Return the first text among the cells of rows that is no number."""
+    """Return the first cell that is text and not a number; None if there is none."""
     if _are_numbers(X):
         return None
     if is_frame(X):

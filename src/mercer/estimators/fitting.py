@@ -1,11 +1,11 @@
-"""How the kernel estimators learn: the text of ``fit`` and of ``partial_fit``.
+"""How the kernel estimators learn: the steps of ``fit`` and ``partial_fit``.
 
-Rows are checked and their targets met; the first rows fill in the numbers of the problem
-(:mod:`mercer.estimators.start`), whose learner then gets them. What differs between estimators is
-how rows are checked (``_checked``), what is known of their targets
-(:mod:`mercer.estimators.targets`), and a few choices that parameters leave open. Public ``fit`` and
-``partial_fit`` are in the classes (of a loss: :mod:`mercer.estimators.loss_estimator`),
-:func:`mercer.estimators.start.make_learner` chooses the learner.
+Both check the rows and record what is known about their targets. The first rows fill in the numbers
+of the problem (:mod:`mercer.estimators.start`), whose learner then receives the rows. Estimators
+differ in how they check rows (``_checked``), in the record of their targets
+(:mod:`mercer.estimators.targets`), and in a few choices that parameters leave open. The public
+``fit`` and ``partial_fit`` are methods of the estimators (with a loss:
+:mod:`mercer.estimators.loss_estimator`).
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ Callback = Callable[[Progress], object] | None
 Order = Callable[[np.random.RandomState, bool], NDArray[np.int64]]
 
 _RIDGE = 1e-6
-_BLOCK = 2**15  # rows that are mapped at a time
-# Objects to write instead of names, whose parameters can be set.
+_BLOCK = 2**15  # rows mapped at a time
+# Objects with settable parameters, to use in place of names.
 _OBJECTS = {
     "expansion": "expansion=Auto(), or =KOMP(), ... of mercer.expansions",
     "kernel": "kernel=Gaussian(), ... of mercer.kernels",
@@ -95,7 +95,7 @@ _OBJECTS = {
 }
 
 
-# What only learning by steps asks for: defaults, and what sums over rows do instead.
+# Parameters only for learning by steps: defaults, and why sums over rows do not use them.
 _OF_STEPS = {
     "n_passes": (1, "in which a second pass would count every row twice"),
     "batch_size": (32, "in which a row counts the same in any batch"),
@@ -104,12 +104,12 @@ _OF_STEPS = {
 
 
 def _no_steps() -> AutomaticStep:
-    """Return what stands for a step size where equations are solved."""
+    """Return a placeholder for the step size of learners that solve equations."""
     return AutomaticStep(1.0, 1.0, 1.0)
 
 
 class Given(NamedTuple):
-    """Rows as a user gave them.
+    """Rows as the user gave them.
 
     Attributes
     ----------
@@ -120,13 +120,13 @@ class Given(NamedTuple):
     sample_weight : array-like or None
         Weights of the rows.
     classes : array-like or None
-        Classes that are named with them.
+        Classes that the user names with these rows.
     group : array-like or None
         Group of each row.
     more : bool
-        Whether more rows may come, as on a stream.
+        Whether more rows may follow, as on a stream.
     held_by : HeldBy
-        Which rows are to be held out together.
+        Which rows to hold out together.
     """
 
     X: Any
@@ -139,24 +139,24 @@ class Given(NamedTuple):
 
 
 class Data(NamedTuple):
-    """Rows that were checked.
+    """Rows after checking.
 
     Attributes
     ----------
     X : ndarray or CSR matrix of shape (n, n_features)
         Inputs.
     y : object
-        Labels or numbers, which ``targets`` can encode.
+        Labels or numbers that ``targets`` can encode.
     weights : ndarray of shape (n,)
-        Weights of the rows, those of their classes included.
+        Weights of the rows, times the weights of their classes.
     targets : Targets
-        What is known of all labels or numbers so far, these among them; not their values.
+        What is known about all targets so far, these included, without their values.
     new_outputs : NewOutputs or None
-        What becomes of the outputs of the function, if classes came with the rows.
+        How the function's outputs change, if the rows brought new classes.
     order : callable
-        Generator, and whether to shuffle, to the order of the rows in a pass.
+        Maps a generator, and whether to shuffle, to the order of the rows in a pass.
     groups : array-like or None
-        Groups of the rows, as they were given.
+        Groups of the rows, as the user gave them.
     """
 
     X: Any
@@ -169,26 +169,26 @@ class Data(NamedTuple):
 
 
 def held_together(given: Given, plan: Plan) -> tuple[Given, str | None]:
-    """Read which rows are to be held out together, and the name of a column that says so.
+    """Read which rows to hold out together, and take a column of groups out of the inputs.
 
     Parameters
     ----------
     given : Given
-        Rows, of which columns may be named.
+        Rows, with groups and time as arrays or as names of columns.
     plan : Plan
-        What learns them.
+        Plan of the estimator.
 
     Returns
     -------
     given : Given
-        Rows with what was read, without the column of groups.
+        The same rows with groups and time as arrays, and without the column of groups.
     left_out : str or None
-        Its name.
+        Name of the column taken out; None if there is none.
 
     Raises
     ------
     ValueError
-        If nothing is held out by it, or there is no such column.
+        If the expansion holds out no rows by groups or time, or there is no such column.
     """
     groups, time = given.held_by
     if groups is None and time is None:
@@ -211,7 +211,7 @@ def held_together(given: Given, plan: Plan) -> tuple[Given, str | None]:
 
 
 class KernelEstimator(Estimator):
-    """Base of the estimators that learn one function, by steps or by sums; not for direct use."""
+    """Base class of estimators that learn one function, by steps or by sums; not for direct use."""
 
     learner_: Learner
     targets_: Targets
@@ -227,67 +227,68 @@ class KernelEstimator(Estimator):
     random_state: Any
     verbose: Any
 
-    #: Record of what is known of the targets.
+    #: Class of the record of the targets.
     _targets_type: ClassVar[type[Targets]]
-    #: What `step_size` may be besides a number or a schedule.
+    #: Names that `step_size` may be, besides a number or a schedule.
     _step_names: ClassVar[tuple[str, ...]] = ("auto",)
     #: What ``expansion="random_features"`` stands for.
     _features: ClassVar[Expansion] = RandomFeatures("auto")
-    #: Whether there are targets that kernels can race for.
+    #: Whether there are targets on which kernels can be compared.
     _has_race: ClassVar[bool] = False
-    #: Samples that a step learns `batch_size` rows of each of.
+    #: Samples of `batch_size` rows each that one step learns from.
     _n_samples: ClassVar[int] = 1
-    #: How a map of the inputs is chosen.
+    #: Settings of the race that chooses a map of the inputs.
     _race_settings: ClassVar[RaceSettings] = RACE
     _kernel: Kernel
-    #: Map of the inputs, behind which the function is; None if it is one of the inputs themselves.
+    #: Map applied to the inputs before the function; None if the function takes them as they are.
     _map: Affine | None = None
-    #: What is added to each value; None for nothing.
+    #: Constant added to each score; None for none.
     _level: Array | None = None
-    #: Parameters that the learner's settings were made of; None if they may be others by now.
+    #: Parameters from which the learner's settings were made; None if they may have changed since.
     _tuned: tuple[Any, Any, Any] | None = None
-    #: Names of the features of dicts, in the order of the columns; None before there was one.
+    #: Feature names of rows given as dicts, in the order of the columns; None before the first
+    #: dict.
     _row_names: list[Any] | None = None
 
-    #: What stood for no value in rows of a stream of files.
+    #: Which cells count as missing in rows that were read from files.
     _nulls: NullValues | None = None
-    #: Rows that were given to find intervals by; their scores are of the time of the call.
+    #: Rows given to `calibrate`, scored at that call; None if there are none.
     _calibration: HeldOutRows | None = None
-    #: What was made of such rows: a mark that says of which model, and the result.
+    #: Conformal intervals made from them, with a mark of the model that they belong to.
     _conformal: tuple[Any, Any] | None = None
-    #: A sample of the rows learned, for explanations; None where there is none.
+    #: Sample of the learned rows, for explanations; None if no rows are kept.
     _kept: KeptRows | None = None
-    #: Rows that come one by one: so many are not for the sample, and so many were not.
+    #: Single rows that the sample passes over: how many it will, and how many it has so far.
     _to_pass: int = 0
     _passed: int = 0
 
     # -- learning -------------------------------------------------------------------------------
 
     def _find_level(self, X: Any, targets: Array, weights: Array) -> None:
-        """Find what is added to scores, by all rows of ``fit``, where something is."""
+        """Find the constant to add to scores from all rows of ``fit``; here there is none."""
 
     def _forget(self) -> None:
-        """Forget what rows said that were learned before; whoever keeps something adds it."""
+        """Forget everything learned from earlier rows; subclasses that keep more extend this."""
         self._row_names = self._map = self._kept = self._left_out = self._nulls = None
         self._level = self._calibration = self._conformal = None
         self._to_pass = self._passed = 0
 
     @abstractmethod
     def _checked(self, given: Given, known: Any, plan: Plan) -> Data:
-        """Check rows, and learn from them what must be known of their targets.
+        """Check rows, and record what must be known about their targets before learning.
 
         Parameters
         ----------
         given : Given
-            The rows.
+            Rows as the user gave them.
         known : Targets or None
-            What is known already; None to start afresh.
+            Record of the targets so far; None when starting afresh.
         plan : Plan
-            What parameters stand for, of a start.
+            Plan of the estimator.
         """
 
     def _fit(self, given: Given, callback: Callback = None) -> Self:
-        """Learn from all rows, ``n_passes`` times, starting afresh; or leave all as it was."""
+        """Learn all rows from scratch, in ``n_passes`` passes; on failure restore the old state."""
         with all_or_nothing(self):
             plan = self.plan()
             self._check(plan)
@@ -317,10 +318,10 @@ class KernelEstimator(Estimator):
         return self
 
     def _look_at_order(self, given: Given, data: Data, encoded: Array) -> None:
-        """Warn where rows depend on each other, of estimators that hold some out by it."""
+        """Warn if rows depend on each other; does nothing unless an estimator holds rows out."""
 
     def _partial_fit(self, given: Given) -> Self:
-        """Learn from some more rows, in order; or leave all as it was."""
+        """Learn more rows, in order; on failure restore the old state."""
         first = not hasattr(self, "learner_")
         told = any(each is not None for each in given.held_by)
         plan = self.plan(given.X if first and not told else None)
@@ -334,7 +335,7 @@ class KernelEstimator(Estimator):
                 problem = self._problem(data, plan, generator)
                 self._learn(self._adopt(problem), data, given.held_by)
             else:
-                # Categories that are new to a stream are inputs of their own.
+                # New categories on a stream become inputs of the function.
                 past = self._past_of_new()
                 with as_before(self.learner_, whole=data.new_outputs is not None or past.size > 0):
                     if past.size:
@@ -347,17 +348,17 @@ class KernelEstimator(Estimator):
         return self
 
     def _past_of_new(self) -> Array:
-        """Return what rows so far had in the inputs that the function does not have yet."""
+        """Return the values that earlier rows have in inputs added since."""
         if not isinstance(self._columns, StreamColumns):
             return np.empty(0)
         return self._columns.past_of_new(self.learner_.function.n_features)
 
     def _meet(self, data: Data) -> None:
-        """Take over what is known of the targets, and give the function outputs for new ones."""
+        """Store the record of the targets, and add outputs to the function for new classes."""
         self.targets_ = data.targets
         if data.new_outputs is not None:
             self.learner_.map_outputs(data.new_outputs)
-            self._level = None  # with new classes it is another
+            self._level = None  # new classes make the old level invalid
 
     def _learn(self, learner: Learner, data: Data, held_by: HeldBy) -> None:
         encoded = self.targets_.encode(data.y, data.groups)
@@ -373,7 +374,7 @@ class KernelEstimator(Estimator):
     def _orders(
         self, data: Data, n_passes: int, generator: np.random.RandomState
     ) -> Iterator[NDArray[np.int64]]:
-        """Order of the rows in each pass; may repeat rows."""
+        """Yield the order of the rows in each pass; it may repeat rows."""
         shuffle = bool(self.shuffle) and not self._has_gaps()  # streams keep their order
         for _ in range(n_passes):
             yield data.order(generator, shuffle)
@@ -387,9 +388,9 @@ class KernelEstimator(Estimator):
         generator: np.random.RandomState,
         n_rows: int | None = None,
     ) -> Problem:
-        """Fill in all numbers from the first rows, of ``n_rows`` in all if that is known."""
+        """Resolve all numbers from the first rows; ``n_rows`` is the total if it is known."""
         expansion = own_copy(plan.expansion)
-        if plan.default == "stream":  # whose ways have kernels and steps of their own
+        if plan.default == "stream":  # its ways have their own kernels and steps
             plan = plan._replace(expansion=expansion)
             return self._problem_of(plan, Gaussian(1.0), _no_steps(), None, np.float64)
         scales = (
@@ -398,12 +399,12 @@ class KernelEstimator(Estimator):
             and int(np.count_nonzero(data.weights)) >= FEWEST_ROWS
         )
         seen = data
-        if scales and not data.weights.all():  # kernels that are given look at all rows
+        if scales and not data.weights.all():  # a given kernel is resolved on all rows
             seen = data._replace(X=data.X[data.weights > 0.0])
         sample = self._sample(seen, generator)
         check_not_tiny(sample, each=scales or plan.races)
         kernel: Any = self.kernel
-        # What overflows is found, and said, below.
+        # The checks below find and report overflow.
         with np.errstate(over="ignore", invalid="ignore"):
             if scales:
                 kernel = self._scale(data, sample, expansion, generator)
@@ -426,7 +427,7 @@ class KernelEstimator(Estimator):
     def _scale(
         self, data: Data, sample: Any, expansion: Expansion, generator: np.random.RandomState
     ) -> Kernel | str:
-        """Choose the map of the inputs, and return the kernel of the mapped rows."""
+        """Choose the map of the inputs, and return the kernel for mapped rows."""
         objective = self.targets_.objective(None)
         n_outputs = objective.copies * self.targets_.n_scores
         found = None
@@ -442,21 +443,21 @@ class KernelEstimator(Estimator):
             found = input_map(objective, rows, n_outputs, race)
         self._map = standardized(sample) if found is None else found[0]
         if found is None or expansion.mode == "faithful":
-            return "gaussian"  # steps learn faster with a shorter length than solutions want
+            return "gaussian"  # steps learn faster with a shorter length scale than exact solutions
         return Gaussian(found[1])
 
     def _visited(self, X: Any) -> Any:
-        """Rows as the function takes them, mapped when they are taken."""
+        """Return rows that are mapped for the function only when they are read."""
         return X if self._map is None else MappedRows(X, self._map)
 
     def _sample(self, data: Data, generator: np.random.RandomState) -> Any:
-        """Rows that automatic choices look at."""
+        """Return the rows that automatic choices look at."""
         return data.X[sample_of(data.X.shape[0], generator)]
 
     def _measured(
         self, plan: Plan, kernel: Kernel, sample: Any, data: Data
     ) -> tuple[Targets, AutomaticStep]:
-        """Return what is known of the targets with its units, and the largest safe steps."""
+        """Return the record of the targets with units, and the largest safe steps."""
         return self.targets_.measured(kernel, sample, self._visited(data.X), data.y)
 
     def _problem_of(
@@ -467,11 +468,11 @@ class KernelEstimator(Estimator):
         averaging: float | None,
         dtype: Any,
     ) -> Problem:
-        """Return the problem that has these numbers, from rows or from a file."""
+        """Return the problem with these numbers, which come from rows or from a file."""
         expansion = plan.expansion
         objective = self.targets_.objective(automatic)
         if objective.copies > 1 and isinstance(expansion, RandomFeatures):
-            averaging = None  # a block's coefficients go on moving, so there is no mean of them
+            averaging = None  # old blocks' coefficients keep changing, so they have no average
         return Problem(
             objective,
             kernel,
@@ -488,7 +489,7 @@ class KernelEstimator(Estimator):
         )
 
     def _adopt(self, problem: Problem) -> Learner:
-        """Take over a problem, of which nothing is learned yet."""
+        """Start on a problem: create its learner, which has learned no rows yet."""
         self._kernel = problem.kernel
         self.learner_ = problem.learner()
         self._note_tuning()
@@ -497,19 +498,19 @@ class KernelEstimator(Estimator):
     # -- steps and ridge ------------------------------------------------------------------------
 
     def _tune(self) -> None:
-        """Go on with the parameters of now, which may have been set anew."""
+        """Pass the current parameters, which may have changed, to the learner."""
         learner = self.learner_
         learner.tune(*self._tuning(learner.automatic, learner.function.expansion))
         self._note_tuning()
 
     def _note_tuning(self) -> None:
-        """Keep the parameters that the learner's settings were made of."""
-        single = self.targets_.rows_per_sample == 1  # rows that need a partner take the long way
+        """Remember the parameters from which the learner's settings were made."""
+        single = self.targets_.rows_per_sample == 1  # rows that need a partner take the slow path
         tuned = self.step_size, self.regularization, self.batch_size
         self._tuned = tuned if single else None
 
     def _is_tuned(self) -> bool:
-        """Whether the learner's settings are the parameters; quick, for single rows."""
+        """Return whether the learner has the current parameters; fast enough for single rows."""
         tuned = self._tuned
         return (
             tuned is not None
@@ -520,13 +521,13 @@ class KernelEstimator(Estimator):
 
     def _tuning(self, automatic: AutomaticStep, expansion: Expansion) -> Tuning:
         ridge = self._ridge()
-        if isinstance(self.regularization, str):  # in the same unit as the steps
+        if isinstance(self.regularization, str):  # in the unit of the steps
             ridge /= self.targets_.flatness(automatic)
         n_rows = self._n_samples * self._batch_size(expansion) * self.targets_.rows_per_sample
         return Tuning(self._steps(automatic, expansion), ridge, n_rows)
 
     def _steps(self, automatic: AutomaticStep, expansion: Expansion) -> Any:
-        """Step sizes; those of equations that are solved need no choice of the estimator's."""
+        """Return the step sizes; a learner that solves equations needs no choice of them."""
         if isinstance(self.step_size, str):
             if self.step_size == "auto" and solves(expansion):
                 return automatic
@@ -537,23 +538,23 @@ class KernelEstimator(Estimator):
         return schedule
 
     def _ridge(self) -> float:
-        """Ridge parameter of learning by steps, for objectives of curvature 1."""
+        """Return the ridge for learning by steps, for objectives of curvature 1."""
         if self._chooses("regularization"):
             return 0.0 if self._is_theory() else _RIDGE
         return check_real("regularization", self.regularization, low=0.0)
 
     def _chosen_ridge(self) -> float | None:
-        """Ridge of learning by sums; None for one that is chosen on rows held out."""
+        """Return the ridge for learning by sums; None to choose it on held-out rows."""
         if isinstance(self.regularization, str):
             return None
         return check_real("regularization", self.regularization, low=0.0)
 
     def _batch_size(self, expansion: Expansion) -> int:
-        """Return the number of samples of a step."""
+        """Return the number of samples per step."""
         return check_integer("batch_size", self.batch_size, low=1)
 
     def _n_passes(self, n_rows: int) -> int:
-        """Return how often ``fit`` visits so many rows."""
+        """Return the number of passes of ``fit`` over ``n_rows`` rows."""
         return check_integer("n_passes", self.n_passes, low=1)
 
     def _is_theory(self) -> bool:
@@ -562,12 +563,12 @@ class KernelEstimator(Estimator):
     # -- parameters -----------------------------------------------------------------------------
 
     def plan(self, first: Any = None) -> Plan:
-        """Return what the parameters stand for.
+        """Return the choices that follow from the parameters.
 
         Parameters
         ----------
         first : array-like, default=None
-            Rows that a stream begins with; None if all rows come at once, or none is known.
+            First rows of a stream; None if all rows come at once, or none are known yet.
         """
         if self._chooses("expansion"):
             return self._plan_with(self._automatic_expansion(few=are_few(first)))
@@ -576,39 +577,39 @@ class KernelEstimator(Estimator):
         return self._plan_with(as_expansion(self.expansion))
 
     def _plan_with(self, expansion: Expansion) -> Plan:
-        """Return the plan that has an expansion."""
+        """Return the plan for an expansion."""
         size, chooses = self._batch_size(expansion), self._chooses("kernel")
         return Plan.of(expansion, size, chooses_kernel=chooses, has_race=self._has_race)
 
     def _chooses(self, name: str) -> bool:
-        """Whether a parameter is left to the model."""
+        """Return whether a parameter is "auto", so that the model chooses it."""
         value = getattr(self, name)
         return isinstance(value, str) and value == "auto"
 
     @abstractmethod
     def _automatic_expansion(self, *, few: bool) -> Expansion:
-        """Return what ``expansion="auto"`` stands for, by the other parameters.
+        """Return the expansion for ``expansion="auto"``, given the other parameters.
 
         Parameters
         ----------
         few : bool
-            Whether it is a stream that begins with few rows.
+            Whether a stream starts with few rows.
         """
 
     def _may_have_gaps(self, known: Any, plan: Plan) -> bool:
-        """Whether rows may say nothing of a column, which is then NaN."""
+        """Return whether rows may have missing values, which are then NaN."""
         if known is None:
             return plan.default == "stream"
-        # There is no learner where rows are learned elsewhere.
+        # An estimator whose rows are learned elsewhere has no learner.
         return hasattr(self, "learner_") and self._has_gaps()
 
     def check(self) -> None:
-        """Refuse parameters that are wrong or do not go together.
+        """Raise an error for parameters that are invalid or contradict each other.
 
         Raises
         ------
         ValueError
-            If there are any.
+            For any such parameter.
         """
         self._check(self.plan())
 
@@ -617,7 +618,7 @@ class KernelEstimator(Estimator):
             check(self, plan)
 
     def _check_learning(self, plan: Plan) -> None:
-        """Refuse parameters of learning, and of the function."""
+        """Refuse invalid parameters of learning and of the function."""
         self._n_passes(1)
         self._ridge()
         check_choice("average", self.average, tuple(AVERAGING))
@@ -638,26 +639,26 @@ class KernelEstimator(Estimator):
                 "RandomFeatures(mode='faithful') or a kernel expansion, or `step_size='auto'`."
             )
 
-    #: What is asked of the parameters; estimators have questions of their own besides.
+    #: Checks of the parameters, each called with the estimator and its plan; subclasses add more.
     _checks: ClassVar[tuple[Callable[[Any, Plan], None], ...]] = (_check_learning,)
 
     def check_settings(self, *, anew: bool) -> None:
-        """Refuse parameters that would be ignored.
+        """Raise an error for parameters that would be ignored.
 
         Parameters
         ----------
         anew : bool
-            Whether what learns will be made from the parameters, or is there already.
+            Whether a new learner will be made from the parameters; False if it exists already.
 
         Raises
         ------
         ValueError
-            If there are any.
+            For any such parameter.
         """
         self._check_ignored(self.plan() if anew else None)
 
     def _check_ignored(self, plan: Plan | None) -> None:
-        """See :meth:`check_settings`; None for what learns already."""
+        """Refuse parameters that the plan, or without a plan the present learner, would ignore."""
         if plan is not None:
             sums = plan.default is not None
         else:
@@ -685,7 +686,7 @@ class KernelEstimator(Estimator):
                 )
 
     def _check_left_open(self, expansion: Stream, *names: str) -> None:
-        """Refuse parameters that the ways of a stream choose for themselves."""
+        """Refuse parameters that each way of a stream chooses for itself."""
         for name in names:
             if not self._chooses(name):
                 raise ValueError(
@@ -695,7 +696,7 @@ class KernelEstimator(Estimator):
                 )
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name, ``part__parameter`` for those of a component.
+        """Set parameters by name; ``part__parameter`` names a parameter of a component.
 
         On a fitted model ``step_size``, ``regularization`` and ``batch_size`` (and
         ``class_weight``) take effect with the next rows; all others with the next ``fit``.
@@ -713,7 +714,7 @@ class KernelEstimator(Estimator):
         ------
         ValueError
             For an unknown name, a value that a component refuses, or a parameter of a component
-            that is given by name only.
+            that was given as a name.
         """
         if self._tuned is not None:
             self._tuned = None
@@ -733,7 +734,7 @@ class KernelEstimator(Estimator):
 
     @property
     def kernel_(self) -> Kernel:
-        """The kernel with its numbers resolved; of the only part, if the model has parts."""
+        """Kernel with its numbers resolved; for a sum of parts, the kernel of the only part."""
         function = self._fitted().current_function()
         raced = isinstance(function, SumOfComponents | DictionaryFunction | StreamFunction)
         kernel: Kernel = function.kernel if raced else self._kernel
@@ -741,7 +742,7 @@ class KernelEstimator(Estimator):
 
     @property
     def dictionary_(self) -> NDArray[np.floating]:
-        """Dictionary points, one a row."""
+        """Dictionary points, one per row."""
         function = self._fitted().current_function()
         if isinstance(function, FeatureExpansion | BilinearFeatures):
             raise AttributeError(
@@ -753,7 +754,7 @@ class KernelEstimator(Estimator):
         return dictionary if self._map is None else self._map.preimage(dictionary)
 
     def random_features(self, X: Any) -> NDArray[np.floating]:
-        """Features of a model with ``expansion=RandomFeatures(...)``.
+        """Return the random features of a model with ``expansion=RandomFeatures(...)``.
 
         Parameters
         ----------
@@ -785,9 +786,9 @@ class KernelEstimator(Estimator):
 
     @property
     def coefficients_(self) -> Array:
-        """Coefficients of f(x) = Σ_i ``coefficients_[i]`` k(d_i, x), one row for each point.
+        """Coefficients of f(x) = Σ_i ``coefficients_[i]`` k(d_i, x), one row per point.
 
-        To the sum classifiers and regressors add their ``intercept_``.
+        Classifiers and regressors add their ``intercept_`` to f.
         """
         coefficients: Array = self._fitted().current_function().coefficients
         return coefficients[:, : self.targets_.n_scores]
@@ -799,7 +800,7 @@ class KernelEstimator(Estimator):
 
     @property
     def n_samples_seen_(self) -> int:
-        """Rows learned so far, counting every pass."""
+        """Rows learned so far, counted in every pass."""
         return self._fitted().n_samples // self.targets_.rows_per_sample
 
     @property
@@ -813,11 +814,11 @@ class KernelEstimator(Estimator):
         return self.learner_
 
     def _has_gaps(self) -> bool:
-        """Whether rows may say nothing of a feature, as in the default of streams."""
+        """Return whether rows may have missing values, as in the default for streams."""
         return isinstance(self.learner_.function, StreamFunction)
 
     def scores(self, X: Any) -> Array:
-        """Values of the learned function, from which predictions are made.
+        """Return the values of the learned function, from which predictions are made.
 
         Parameters
         ----------
@@ -827,8 +828,8 @@ class KernelEstimator(Estimator):
         Returns
         -------
         scores : ndarray of shape (n_samples, n_scores)
-            One for each output: for a regression one for each target, or each of its quantile
-            levels, in the unit that was learned; of two classes a single one.
+            One per output. Regression: one per target, or per quantile level of each target, in the
+            unit of learning. Two classes: a single one.
         """
         check_is_fitted(self, "learner_")
         X = self._rows_to_predict(X)
@@ -836,32 +837,32 @@ class KernelEstimator(Estimator):
             return self._scores_at(X)
 
     def _scores_at(self, X: Any) -> Array:
-        """Scores at checked inputs, without copies of the outputs, which only objectives need."""
+        """Return scores at checked inputs, without the extra outputs that only objectives need."""
         return self._evaluate(X)[:, : self.targets_.n_scores]
 
     def _rows_to_predict(self, X: Any) -> Any:
-        """Check rows as those that were learned."""
+        """Check rows in the same way as the rows that were learned."""
         return self._checked_rows(X, first=False, gaps=self._has_gaps(), learns=False)
 
     def _evaluate(self, X: Any) -> Array:
-        """Values at checked inputs, one column for each output of the function."""
+        """Return values at checked inputs with the level added, one column per output."""
         values = self._before_level(X)
         return values if self._level is None else values + self._level
 
     def _before_level(self, X: Any) -> Array:
-        """Values of the function at checked inputs."""
+        """Return values at checked inputs before the level is added."""
         if X.shape[0] <= _BLOCK or (self._map is None and X.dtype == np.float64):
-            # In double precision, in which images of rows do not depend on the rows beside.
+            # Double precision: then a row's image does not depend on the rows beside it.
             return self.learner_.evaluate(self._image(X.astype(np.float64, copy=False)))
-        starts = range(0, X.shape[0], _BLOCK)  # so that few images, and copies, are in memory
+        starts = range(0, X.shape[0], _BLOCK)  # limits the memory for mapped rows and copies
         return np.vstack([self._before_level(X[start : start + _BLOCK]) for start in starts])
 
     def _image(self, X: Any) -> Any:
-        """Rows as the function takes them."""
+        """Return rows as the function takes them, mapped if there is a map."""
         return X if self._map is None else image_of(self._map, X)
 
     def _explained(self) -> Explained:
-        """Tell what explanations need, where there are such."""
+        """Return what explanations of this model need, if it can be explained."""
         from mercer.estimators.explained import of_function
 
         return of_function(self)
@@ -909,12 +910,12 @@ class KernelEstimator(Estimator):
 
 
 class TaskEstimator(KernelEstimator):
-    """Base of estimators with one function, an objective of their own and no loss."""
+    """Base class of estimators with one function and an objective without a loss."""
 
-    _features = RandomFeatures("auto", mode="faithful")  # the mode that exists here
+    _features = RandomFeatures("auto", mode="faithful")  # the only mode that supports these
 
     def _check_mode(self, plan: Plan) -> None:
-        """Refuse modes of another norm."""
+        """Refuse modes that minimise with another norm."""
         mode = plan.expansion.mode
         if mode not in ("faithful", "solve"):
             raise ValueError(

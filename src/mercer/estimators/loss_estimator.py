@@ -1,4 +1,4 @@
-"""What the classifier and the regressor share: a loss, a risk of it, and the default expansion."""
+"""Common base of classifier and regressor: a loss, a risk of it, and the default expansion."""
 
 from __future__ import annotations
 
@@ -33,16 +33,15 @@ from mercer.validation import check_integer
 
 Array = NDArray[np.float64]
 
-# Trackers that a risk has if nothing is said of the steps that they follow.
+# Trackers of a risk for which the user chose no steps to follow.
 _UNTRACKED = (None, Tracker())
 _OF_STREAMS = (Squared, Logistic, Softmax)
 
 
 class LossEstimator(KernelEstimator):
-    """Base of estimators with a loss and, possibly, a risk of it; not for direct use.
+    """Base class of estimators with a loss and, possibly, a risk of it; not for direct use.
 
-    Pairs of independent rows reach the objective as neighbours in a batch; this class puts them
-    there.
+    For risks on pairs of independent rows, it puts the two rows of a pair next to each other.
     """
 
     risk: Any
@@ -62,27 +61,27 @@ class LossEstimator(KernelEstimator):
         groups: Any = None,
         time: Any = None,
     ) -> Self:
-        """Learn from all rows, ``n_passes`` times, starting afresh.
+        """Learn all rows from scratch, in ``n_passes`` passes.
 
         Parameters
         ----------
         X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
-            Inputs; float32 is kept and computed in, all else becomes float64.
+            Inputs; float32 is kept and used in computations, all other types become float64.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; they multiply the loss.
+            Weights of the rows, which multiply the loss.
         callback : callable, default=None
-            Called with a :class:`~mercer.estimators.Progress` every few thousand rows; a true
-            result stops the fit.
+            Called with a :class:`~mercer.estimators.Progress` every few thousand rows; stops the
+            fit if it returns a true value.
         groups : array-like of shape (n_samples,) or str, default=None
-            Group of each row, such as the person that it is about: rows of a group are alike, so
-            they are held out together wherever something is chosen or judged by rows that were not
-            learned. The name of a column of a table takes it out of the inputs, now and when
-            predicting. Only for the default expansion; see :doc:`/default_learner`.
+            Group of each row, for example the person it is about. Rows of a group are alike, so
+            they are held out together whenever held-out rows choose or judge something. The name of
+            a column removes that column from the inputs, for prediction too. Only for the default
+            expansion; see :doc:`/default_learner`.
         time : array-like of shape (n_samples,) or str, default=None
-            Number, date or ISO text by which rows are in order: the last rows judge what was
-            learned of those before. The name of a column of a table leaves it among the inputs.
+            Number, date or ISO text that orders the rows: the last rows judge what was learned from
+            earlier ones. A column given by name stays among the inputs.
 
         Returns
         -------
@@ -91,23 +90,24 @@ class LossEstimator(KernelEstimator):
         Raises
         ------
         ValueError
-            For wrong parameters or data, or if the kernel overflows; the model stays as it was.
+            For invalid parameters or data, or if the kernel overflows; the model is unchanged.
         mercer.exceptions.DivergenceError
-            If the step size is too large for the data; the model stays as it was.
+            If the step size is too large for the data; the model is unchanged.
         """
         return self._fit(Given(X, y, sample_weight, held_by=HeldBy(groups, time)), callback)
 
     def calibrate(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Take other rows to find intervals, or sets of classes, by than those kept back.
+        """Set the rows used to calibrate prediction intervals or sets, in place of rows kept back.
 
-        A model of the default expansion keeps rows back by itself, and one that follows a stream
-        watches its errors. All others need rows that they have not learned; so does a model whose
-        rows to come are unlike those that were learned.
+        A model of the default expansion keeps back rows of its own, and a model of a stream tracks
+        its errors. All others need rows that they have not learned. So does any model that will
+        predict rows unlike the learned ones.
 
         Parameters
         ----------
         X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
-            Rows that were not learned, and will not be. They are kept in the model and its file.
+            Rows that the model has not learned and will not learn. The model and its file keep
+            them.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Their targets.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -120,7 +120,7 @@ class LossEstimator(KernelEstimator):
         Raises
         ------
         ValueError
-            For wrong rows or targets; the model stays as it was.
+            For invalid rows or targets; the model is unchanged.
         """
         from mercer.estimators.evidence import calibration
 
@@ -128,14 +128,14 @@ class LossEstimator(KernelEstimator):
         return self
 
     def learn_groups(self, X: Any, y: Any, groups: NDArray[np.int64]) -> Self:
-        """Learn some more rows of files as ``partial_fit`` does, held out together by groups.
+        """Learn more rows of files as ``partial_fit`` does, holding out whole groups.
 
         Parameters
         ----------
         X, y : array-like
-            Rows, of which those of a group are neighbours, and their targets.
+            Rows, sorted so that a group's rows are neighbours, and their targets.
         groups : ndarray of shape (n_samples,) of int64
-            Groups of the rows, none of which goes on after another one.
+            Group of each row; a group that has ended does not return.
 
         Returns
         -------
@@ -144,12 +144,12 @@ class LossEstimator(KernelEstimator):
         return self._partial_fit(Given(X, y, more=True, held_by=HeldBy(groups)))
 
     def learn_in_time(self, X: Any, y: Any) -> Self:
-        """Learn some more rows of files as ``partial_fit`` does; the last ones of all judge.
+        """Learn more rows of files as ``partial_fit`` does; the last rows overall judge the model.
 
         Parameters
         ----------
         X, y : array-like
-            Rows in the order of time, later than those before, and their targets.
+            Rows in order of time, later than all earlier calls, and their targets.
 
         Returns
         -------
@@ -158,9 +158,9 @@ class LossEstimator(KernelEstimator):
         return self._partial_fit(Given(X, y, more=True, held_by=HeldBy(time=True)))
 
     def _look_at_order(self, given: Given, data: Data, encoded: Array) -> None:
-        """See :class:`KernelEstimator`: nobody said what is held out together, and no rows repeat.
+        """Warn if rows look alike in groups or in time and the user has not said so.
 
-        A block length that was chosen says how rows depend on each other.
+        Checks only the automatic block length, and only if no rows are copies of each other.
         """
         learner = self.learner_
         if not isinstance(learner, DefaultLearner) or learner.resources.block_length != "auto":
@@ -182,28 +182,27 @@ class LossEstimator(KernelEstimator):
         say_if_alike(rows, columns, owners, learner.resources.seed, named=named)
 
     def _wants_level(self) -> bool:
-        """Whether scores get a level, with which means of what is predicted are right.
+        """Return whether to add a level to scores, which makes the mean prediction right.
 
-        There is one where the loss has a mean, without a risk, and where the kernel is the
-        library's choice: a model of a kernel that was given is nothing but its coefficients, as in
-        the papers.
+        True for losses whose prediction is a mean, without a risk and with ``kernel="auto"``. A
+        model with a given kernel consists of its coefficients alone, as in the papers.
         """
         known = self.targets_
         of_mean = known.risk is None and has_mean(known.loss)
         return of_mean and self.learner_.gets_level and self._chooses("kernel")
 
     def _find_level(self, X: Any, targets: Array, weights: Array) -> None:
-        """See :class:`KernelEstimator`; rows that come later move the function, and leave it."""
+        """Find the level from all rows of ``fit``; rows learned later do not change it."""
         if self._wants_level():
             codes, used = self._coded(targets), np.flatnonzero(weights > 0.0)
             mean = weights @ codes / weights.sum()
             self._level = self._level_by(X, codes, weights, used, mean)
 
     def find_level(self, pieces: Iterable[tuple[Any, NDArray[Any]]]) -> None:
-        """Find what is added to scores, as :meth:`fit` does, of rows that were learned in pieces.
+        """Find the level, as :meth:`fit` does, from rows that were learned in pieces.
 
-        Scores of rows that come later have it, too. Models without a level, and those of
-        ``class_weight``, which weighs rows as they come, stay as they are.
+        Rows learned later do not change it. Models without a level, and models with
+        ``class_weight``, whose weights depend on the order of the rows, stay as they are.
 
         Parameters
         ----------
@@ -239,11 +238,11 @@ class LossEstimator(KernelEstimator):
             return level_of(look, used.size, mean, self.targets_.loss, seed=0)
 
     def _asked_risk(self) -> Risk | None:
-        """Return a copy of the risk that is asked for; None for the mean loss."""
+        """Return a copy of the requested risk; None for the mean loss."""
         return None if self.risk is None else own_copy(as_risk(self.risk))
 
     def _check_risk(self, plan: Plan) -> None:
-        """Refuse parameters of its own that are wrong or do not go together."""
+        """Refuse a risk, step size or ridge that contradict each other or the expansion."""
         risk = self._asked_risk()
         if isinstance(self.expansion, Auto) and not self._chooses("step_size"):
             raise ValueError(
@@ -272,12 +271,12 @@ class LossEstimator(KernelEstimator):
                 )
 
     def _check_stream(self, plan: Plan) -> None:
-        """Refuse what the ways of a stream choose for themselves."""
+        """Refuse parameters that each way of a stream chooses for itself."""
         if isinstance(plan.expansion, Stream):
             self._check_left_open(plan.expansion, "kernel", "step_size", "regularization")
 
     def _check_categories(self, plan: Plan) -> None:
-        """Refuse what names no columns."""
+        """Refuse ``categorical_features`` that do not name columns."""
         check_named(self.categorical_features)
 
     _checks = (*KernelEstimator._checks, _check_risk, _check_stream, _check_categories)
@@ -286,7 +285,7 @@ class LossEstimator(KernelEstimator):
         return self._chooses("loss") or isinstance(as_loss(self.loss, self._task), _OF_STREAMS)
 
     def _automatic_expansion(self, *, few: bool) -> Expansion:
-        """See :class:`KernelEstimator`: few rows of a usual loss begin a stream."""
+        """Return the expansion for "auto"; few rows with a usual loss start a stream."""
         left_open = all(map(self._chooses, ("kernel", "step_size", "regularization")))
         if few and self.risk is None and left_open and self._has_usual_loss():
             return Stream()
@@ -316,11 +315,11 @@ class LossEstimator(KernelEstimator):
 
     @property
     def race_(self) -> list[dict[str, Any]]:
-        """What the race of the default expansion tried: one dict for each pilot.
+        """Candidates of the race of the default expansion: one dict for each pilot fit.
 
-        ``form`` ("global" or "cells"), ``metric`` (how inputs are scaled), ``n_inputs`` (behind the
-        map), ``length`` (scale of the kernel), ``error`` (mean squared error on rows not fitted)
-        and its ``standard_error``.
+        Keys: ``form`` ("global" or "cells"), ``metric`` (how inputs are scaled), ``n_inputs``
+        (after the map), ``length`` (length scale), ``error`` (mean squared error on rows not
+        fitted) and its ``standard_error``.
 
         Raises
         ------
@@ -340,10 +339,10 @@ class LossEstimator(KernelEstimator):
 
     @property
     def block_length_(self) -> int:
-        """Rows that a model of the default expansion held out together to judge what to choose.
+        """Number of consecutive rows that the default expansion holds out together.
 
-        1 if each was judged by itself; more where rows depend on their neighbours, as in a series
-        (``block_length`` of :class:`mercer.expansions.Auto`).
+        1 if each row is held out by itself; more if neighbouring rows depend on each other, as in a
+        time series (``block_length`` of :class:`mercer.expansions.Auto`).
 
         Raises
         ------
@@ -354,13 +353,12 @@ class LossEstimator(KernelEstimator):
 
     @property
     def parts_(self) -> list[FittedPart]:
-        """Parts of a model of the default expansion: f is the sum of what they say.
+        """Parts of a model of the default expansion, whose sum is f.
 
-        Each has ``weight``, ``map``, ``kernel``, ``dictionary`` and ``coefficients``, and is
-        ``weight * kernel(map(X), dictionary) @ coefficients``
-        (:class:`mercer.functions.FittedPart`). Scores of classes are f + b f³ with b =
-        ``bend_``; of other losses of numbers than the squared one, and under a risk, they are
-        what ``correction_`` makes of f.
+        Each part (:class:`mercer.functions.FittedPart`) has ``weight``, ``map``, ``kernel``,
+        ``dictionary`` and ``coefficients``, and evaluates to ``weight * kernel(map(X), dictionary)
+        @ coefficients``. Scores of classes are f + b f³ with b = ``bend_``. For regression with
+        another loss than the squared one, and under a risk, ``correction_`` turns f into scores.
 
         Raises
         ------
@@ -373,8 +371,8 @@ class LossEstimator(KernelEstimator):
     def bend_(self) -> float:
         """The number b >= 0 of a model of the default expansion, whose scores are f + b f³.
 
-        It calibrates probabilities, see :func:`mercer.selection.calibrate`; 0 of regressions and
-        after Newton steps.
+        It calibrates probabilities (:func:`mercer.selection.calibrate`); 0 for regression and after
+        Newton steps.
 
         Raises
         ------
@@ -385,22 +383,20 @@ class LossEstimator(KernelEstimator):
 
     @property
     def level_(self) -> NDArray[np.float64] | None:
-        """What is added to each score in the end, (n_outputs,).
+        """Constant added to each score after learning, (n_outputs,); None if nothing is added.
 
-        With it the mean of what is predicted for the rows learned is the mean of their targets,
-        and the mean chance of a class within 1.25 % of its share. None where nothing is added: of
-        losses whose predictions are no means, under a risk, and of classes and numbers with a
-        kernel that was given.
+        It makes the mean prediction for the learned rows equal to the mean of their targets, or the
+        mean probability of a class equal to its share within 1.25 %. None for losses whose
+        predictions are not means, under a risk, and with a given kernel.
         """
         function = self._fitted().current_function()
         return function.level if isinstance(function, SumOfComponents) else self._level
 
     @property
     def intercept_(self) -> Array:
-        """Constant term of each score: its ``level_``, and where targets were centred, more.
+        """Constant term of each score: its ``level_``, plus the centre if the targets were centred.
 
-        Regressors with a kernel that they choose centre their target, where they make steps, and
-        so they do with ``normalize_y``.
+        Targets are centred with ``normalize_y``, and for learning by steps with ``kernel="auto"``.
         """
         level = self.level_
         centre = self.targets_.intercept
@@ -408,10 +404,10 @@ class LossEstimator(KernelEstimator):
 
     @property
     def correction_(self) -> Correction | None:
-        """What a model of the default expansion adds to its parts, whose sum is the mean.
+        """What a model of the default expansion adds to the sum of its parts, which is the mean.
 
-        ``correction_(X, f)`` takes values f of the parts at rows X to scores that minimise a loss
-        of numbers other than the squared one, or a risk; None where there is nothing to add.
+        ``correction_(X, f)`` turns values f of the parts at rows X into scores that minimise a loss
+        other than the squared one, or a risk. None if nothing is added.
 
         Raises
         ------
@@ -421,7 +417,7 @@ class LossEstimator(KernelEstimator):
         return self._components().correction
 
     def _components(self) -> SumOfComponents:
-        """Return the function if it is a sum of parts, else raise AttributeError."""
+        """Return the function if it is a sum of parts, else raise ``AttributeError``."""
         function = self._fitted().current_function()
         if isinstance(function, StreamFunction):
             raise AttributeError(NO_SINGLE)
@@ -434,11 +430,11 @@ class LossEstimator(KernelEstimator):
 
     @property
     def held_out_(self) -> HeldOutRows | None:
-        """Rows that a model of the default expansion kept back, with their scores.
+        """Rows that a model of the default expansion kept back, with their scores; else None.
 
-        The fit that scored them did not have them, so they tell what errors new rows will have; by
-        some of them the weights of the parts were chosen. What the model predicts with has learned
-        them afterwards. They are in its file. None of other expansions.
+        The fit that scored these rows had not learned them, so their errors estimate the errors on
+        new rows. Some of them also chose the weights of the parts. The final model has learned them
+        as well. They are stored in its file.
         """
         learner = self._fitted()
         found = learner.held_out() if isinstance(learner, DefaultLearner) else None
@@ -449,10 +445,10 @@ class LossEstimator(KernelEstimator):
 
     @property
     def value_at_risk_(self) -> float:
-        """Quantile of the loss that a CVaR has settled on, in units of the loss.
+        """Quantile of the loss as estimated by a CVaR, in units of the loss.
 
-        An average over the steps, of the losses of rows before they were learned; on given rows
-        use ``mercer.display.row_losses`` and ``tail_of``.
+        An average over the steps, of losses of rows before they were learned. For given rows use
+        ``mercer.display.row_losses`` and ``tail_of``.
 
         Raises
         ------
@@ -460,7 +456,7 @@ class LossEstimator(KernelEstimator):
             If the risk has none.
         """
         learner = self._fitted()
-        function = learner.current_function()  # with the rows in it that wait for a step
+        function = learner.current_function()  # includes rows that wait for a step
         objective = learner.objective
         if isinstance(objective, Compositional):
             scalars = objective.scalars

@@ -44,12 +44,12 @@ Array = NDArray[np.float64]
 class KernelRegressor(RegressorMixin, LossEstimator):
     r"""Kernel regressor trained on a stream in bounded memory.
 
-    Minimises :math:`E\,l(f(x), y) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel by
-    functional stochastic gradient descent, or solves for f where the expansion holds the sums that
-    this takes; the expansion keeps f small. The defaults leave nothing to tune
-    (:class:`~mercer.expansions.Auto`). With a kernel of your own, other expansions than the default
-    have no intercept: take ``normalize_y=True`` then, and scale counts, for example with
-    :class:`sklearn.compose.TransformedTargetRegressor`; a
+    Minimises :math:`E\,l(f(x), y) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel. It takes
+    functional stochastic gradient steps, or solves for f if the expansion keeps the sums needed for
+    that; the expansion keeps f small. The defaults (:class:`~mercer.expansions.Auto`) need no
+    tuning. With a kernel of your own, expansions other than the default have no intercept: set
+    ``normalize_y=True``, and scale counts, for example with
+    :class:`sklearn.compose.TransformedTargetRegressor`. A
     :class:`~mercer.exceptions.TargetScaleWarning` says where that is needed.
 
     Parameters
@@ -59,67 +59,66 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         ``"quantile"``, ``"poisson"``, ... (:mod:`mercer.losses`). ``Quantile([0.1, 0.5, 0.9])``
         predicts several levels at once.
     risk : Risk, str or None, default=None
-        What is minimised of the loss (:mod:`mercer.risks`): None for its mean, ``"cvar:0.9"`` or
-        ``CVaR(0.9)`` for the mean of its worst tenth, ``UpperSemideviation()``, ``Semivariance()``,
-        ``Entropic()``, ... They make large losses smaller and the mean loss larger; against
-        outliers use a robust loss such as ``"huber"`` instead, which does the opposite.
+        Risk of the loss to minimise (:mod:`mercer.risks`): None for the mean, ``"cvar:0.9"`` or
+        ``CVaR(0.9)`` for the mean of the worst tenth, ``UpperSemideviation()``, ``Semivariance()``,
+        ``Entropic()``, ... Risks reduce large losses and raise the mean loss. Against outliers use
+        a robust loss such as ``"huber"`` instead, which does the opposite.
     kernel : str, Kernel or callable, default="auto"
-        Kernel (:mod:`mercer.kernels`). ``"auto"`` is a Gaussian of inputs that are scaled: a race
-        on the first rows finds their map and, for learning by sums, the length scale; where steps
-        are made the target is centred, too (``intercept_``). Of sparse rows, and of a first call
-        with fewer than 20 rows, it is ``"gaussian"``. Any other kernel takes inputs as they are.
+        Kernel (:mod:`mercer.kernels`). ``"auto"`` is a Gaussian kernel on scaled inputs: a race on
+        the first rows chooses the scaling and, for learning by sums, the length scale. Learning by
+        steps also centres the target (``intercept_``). For sparse rows, or fewer than 20 rows in
+        the first call, ``"auto"`` means ``"gaussian"``. Any other kernel takes inputs as they are.
     expansion : str or Expansion, default="auto"
         How f stays small (:mod:`mercer.expansions`). ``"auto"`` is
-        :class:`~mercer.expansions.Auto`: a race on the first rows chooses everything, and
-        second-order sums learn each row once; a ``kernel`` that is given takes no part in the race.
-        With another loss than ``"squared"``, or under a ``risk``, these find the mean, and what
-        takes it to the minimum is learned on rows held out. With a ``step_size``, or a risk with a
-        ``clip`` or another ``tracker``, it is ``KOMP(max_size=1000)``, which learns by steps;
-        with a loss whose scores are in other units than targets, but for counts, a
-        :class:`~mercer.expansions.Dictionary`, for which the race finds the kernel.
-        Where a model begins with ``learn_one``, or with fewer than 256 dense rows in
-        ``partial_fit``, it is :class:`~mercer.expansions.Stream`: several ways to learn side by
-        side, of the squared loss without a risk.
+        :class:`~mercer.expansions.Auto`: a race on the first rows chooses everything but a
+        ``kernel`` that you give, and second-order sums learn each row once. With a loss other than
+        ``"squared"``, or under a ``risk``, the sums fit the mean, and a correction learned on
+        held-out rows turns it into the minimiser. With a ``step_size``, or a risk with a ``clip``
+        or another ``tracker``, ``"auto"`` is ``KOMP(max_size=1000)``, which learns by steps. With a
+        loss whose scores are not in the unit of the targets, except for counts, it is a
+        :class:`~mercer.expansions.Dictionary`, whose kernel the race chooses. If a model starts
+        with ``learn_one``, or with fewer than 256 dense rows in ``partial_fit``, it is
+        :class:`~mercer.expansions.Stream`: several models learn side by side, with the squared loss
+        and no risk.
     step_size : float, callable or "auto", default="auto"
-        Step size, or a schedule: a callable from the step number (1, 2, ...) to it. ``"auto"``
-        takes a large safe step for the kernel, the loss and the batch size
-        (:class:`mercer.learning.AutomaticStep`); for losses with bounded slopes (absolute error,
-        Huber, quantiles, ...), without a risk, in the unit of the targets of the first rows.
+        Step size, or a schedule: a callable from the step number (1, 2, ...) to the step size.
+        ``"auto"`` takes a large safe step for the kernel, the loss and the batch size
+        (:class:`mercer.learning.AutomaticStep`). For losses with bounded slopes (absolute error,
+        Huber, quantiles, ...) and no risk, it is in the unit of the first call's targets.
     regularization : float or "auto", default="auto"
-        Ridge parameter lambda. ``"auto"`` is found by the race, or 1e-6 where steps are made (in
-        the unit in which the steps are).
+        Ridge parameter lambda. ``"auto"`` is chosen by the race, or 1e-6, in the unit of the steps,
+        for learning by steps.
     batch_size : int, default=32
-        Rows per step. A ``partial_fit`` of at most this many rows is exactly one gradient
-        step; Newton steps are on 256 rows at least. Plays no role where sums are solved;
-        ``"auto"`` then refuses other values.
+        Rows per step. A ``partial_fit`` of at most this many rows is exactly one gradient step;
+        Newton steps use at least 256 rows. Learning by sums does not use it, and the default
+        expansion then refuses other values.
     n_passes : int, default=1
-        Passes of ``fit`` over the data, at least, for learning by steps. ``"auto"`` refuses more
-        than one where it learns by sums.
+        Passes of ``fit`` over the data, at least, for learning by steps. The default expansion
+        refuses more than one.
     shuffle : bool, default=True
         Whether ``fit`` visits the rows of each pass in random order.
     average : {"suffix", "polyak", None}, default="suffix"
-        Predict with averaged coefficients: a mean of the iterates whose weights grow like t³ and
-        so forgets the first ones (``"suffix"``), the plain mean (``"polyak"``), or the last
-        iterate, which is the papers' algorithm and follows drift faster (None). The error that an
-        expansion promises is that of the iterate; averaged coefficients are refitted alike. For
-        learning by steps, as ``n_passes``.
-        ``Full(max_size)`` drops points before an average can grow, so it uses the last iterate.
+        Which coefficients predict, for learning by steps: a mean of the iterates with weights that
+        grow like t³ and so forget the first ones (``"suffix"``), the plain mean (``"polyak"``), or
+        the last iterate (None), as in the papers, which follows drift faster. An expansion bounds
+        the compression error of the iterate; averaged coefficients are refitted in the same way.
+        ``Full(max_size)`` drops points too soon for an average, so it uses the last iterate.
     normalize_y : bool, default=False
-        Whether targets are learned less their mean, in units of their standard deviation in the
-        first call's rows; predictions are in their own units. Parameters of the loss, such as
-        ``delta`` of a Huber loss, and the losses in ``history_`` are in that unit then. For
-        learning by steps: the default expansion finds such units by itself, and refuses it. Not
+        Whether to centre the targets and divide them by their standard deviation, both from the
+        first call's rows; predictions are in the original units. Parameters of the loss, such as
+        ``delta`` of a Huber loss, and the losses in ``history_`` are then in the new unit. For
+        learning by steps only: the default expansion scales targets by itself and refuses this. Not
         for counts.
     categorical_features : array-like, "from_dtype" or None, default="from_dtype"
-        Columns of numbers that are categories: a mask, positions, or names. ``"from_dtype"``: those
-        whose type says so. What else columns of tables are is found out, see ``audit_``; None
-        refuses columns of text.
+        Columns of numbers that are categories: a mask, positions or names. ``"from_dtype"``:
+        columns whose type is categorical. The meaning of other table columns is detected, see
+        ``audit_``. None refuses columns of text.
     n_jobs : int or None, default=None
-        Threads of ``fit``, ``partial_fit`` and predictions by sums over rows; None is 1, unless a
-        ``joblib.parallel_config`` says otherwise, and -1 all cores. The model is the same bit for
-        bit. Steps go on one core. It is not stored in files.
+        Threads of ``fit``, ``partial_fit`` and predictions, for learning by sums; -1 for all cores.
+        None is 1, unless a ``joblib.parallel_config`` says otherwise. The model is the same bit for
+        bit. Learning by steps uses one core. Not stored in files.
     random_state : int, RandomState instance or None, default=None
-        Seed for shuffling and for the sample that automatic choices look at.
+        Seed for shuffling and for the sample used by automatic choices.
     verbose : int, default=0
         1 reports progress on standard error.
 
@@ -130,48 +129,47 @@ class KernelRegressor(RegressorMixin, LossEstimator):
     coefficients_ : ndarray of shape (model_order_, n_outputs)
         Coefficients: f(x) = intercept_ + y_scale_ Σ_i coefficients_[i] k(dictionary_[i], x).
     intercept_ : ndarray of shape (n_outputs,)
-        Constant term; 0 unless ``kernel="auto"`` or ``normalize_y`` has centred the target.
+        Constant term: ``level_``, plus the centre if the targets were centred; else 0.
     y_scale_ : ndarray of shape (n_targets,)
-        Standard deviations of the targets with ``normalize_y``, else 1.
+        Standard deviation of each target with ``normalize_y``, else 1.
     model_order_ : int
         Number of points.
     kernel_ : Kernel
-        The kernel with its numbers resolved; with ``"auto"`` a :class:`~mercer.kernels.Mapped` one.
+        Kernel with its numbers resolved; a :class:`~mercer.kernels.Mapped` kernel for ``"auto"``.
     parts_ : list of mercer.functions.FittedPart
-        With the default expansion f is a sum of parts, each with a kernel, a dictionary and
-        coefficients of its own; ``kernel_``, ``dictionary_`` and ``coefficients_`` exist if there
-        is one part on one dictionary, and coefficients with the squared loss only.
+        With the default expansion: the parts whose sum is f. Each has a kernel, a dictionary and
+        coefficients; ``kernel_``, ``dictionary_`` and ``coefficients_`` exist if there is one part
+        on one dictionary, ``coefficients_`` only with the squared loss.
     correction_ : mercer.sums.Correction or None
-        With the default expansion and another loss than the squared one, or a risk: what is added
-        to the parts, whose sum is the mean.
+        With the default expansion, if the loss is not squared or there is a risk: what is added to
+        the sum of the parts, which estimates the mean.
     race_ : list of dict
-        With the default expansion: what the race tried, and the errors it saw.
+        With the default expansion: candidates of the race and their errors.
     block_length_ : int
-        With the default expansion: rows in succession that were held out together, more than 1 if
-        rows are like their neighbours, as in a series.
+        With the default expansion: number of consecutive rows held out together; more than 1 if
+        neighbouring rows are alike, as in a time series.
     loss_ : Loss
         The loss in use.
     risk_ : Risk or None
         The risk in use.
     value_at_risk_ : float
-        With a CVaR only: the quantile of the loss that it has settled on.
+        With a CVaR only: its estimate of the quantile of the loss.
     n_samples_seen_ : int
-        Rows learned, counting every pass.
+        Rows learned, counted in every pass.
     history_ : History
         Progressive loss, model order and compression error over the stream.
     n_features_in_ : int
         Number of columns of the rows.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if rows came as a table whose names are text.
+        Names of the columns, if rows came as a table with text names.
     preprocessor_ : mercer.columns.TablePreprocessor or None
-        What became of the columns of the first rows. None if they went in as they are, being
-        numbers without gaps, and for the default of streams, where a gap says nothing and each
-        category is an input from its first row on.
+        Encodes the columns of tables. None if the columns are numbers without missing values, and
+        in the default for streams, which skips missing values and gives each new category an input.
     audit_ : mercer.columns.audit.TableAudit
-        What each column is, and how many inputs it became: a table to print. Only if there is a
+        What each column is, and how many inputs it became, as a printable table. Exists only with a
         ``preprocessor_``.
     roles_ : mercer.estimators.columns.Roles or None
-        What columns were target, group and time in the files that a model was trained on.
+        Target, group and time columns of the files that the model was trained on.
     target_form_ : mercer.columns.readings.TargetForm or None
         How targets were written, if they were dates, times or text such as ``$1,200``.
 
@@ -228,12 +226,12 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         self.verbose = verbose
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from some more rows, in order, ``batch_size`` at a time.
+        """Learn more rows, in order, ``batch_size`` at a time.
 
-        A first call of fewer than 256 rows begins the default of streams
-        (:class:`~mercer.expansions.Stream`), which chooses as it goes. All else that was left to
-        choose (the length scale of the kernel, the automatic step size and tolerance) is fixed on
-        the rows of the first call: start with some hundred typical ones, or give numbers.
+        A first call with fewer than 256 rows starts the default for streams
+        (:class:`~mercer.expansions.Stream`), which adapts its choices over time. Any other
+        expansion fixes its automatic choices (length scale, step size, tolerance) on the rows of
+        the first call: start with some hundred typical rows, or give numbers.
 
         Parameters
         ----------
@@ -251,14 +249,14 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         Raises
         ------
         ValueError
-            For wrong parameters or data, or if the kernel overflows; the model stays as it was.
+            For invalid parameters or data, or if the kernel overflows; the model is unchanged.
         mercer.exceptions.DivergenceError
-            If the step size is too large; the model stays as it was.
+            If the step size is too large; the model is unchanged.
         """
         return self._partial_fit(Given(X, y, sample_weight, more=True))
 
     def _check_loss(self, plan: Plan) -> None:
-        """Refuse parameters of its own that are wrong or do not go together."""
+        """Refuse invalid or contradictory parameters of a regressor."""
         loss = as_loss(self.loss, "regression")
         if not isinstance(self.normalize_y, bool | np.bool_):
             raise ValueError(f"`normalize_y` must be True or False, got {self.normalize_y!r}.")
@@ -297,7 +295,7 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         return Data(X, y, weights, known, partial(known.order, len(y)))
 
     def _first(self, y: Array, weights: Array, plan: Plan) -> Numbers:
-        """Return what is known of the targets from the first ones."""
+        """Return the record of the targets, made from the first rows."""
         loss, risk = own_copy(as_loss(self.loss, "regression")), self._asked_risk()
         centre, scale = centre_of(loss, y, weights) if plan.maps else None, None
         if self.normalize_y:
@@ -308,7 +306,7 @@ class KernelRegressor(RegressorMixin, LossEstimator):
     def _measured(
         self, plan: Plan, kernel: Kernel, sample: Any, data: Data
     ) -> tuple[Targets, AutomaticStep]:
-        """See :class:`KernelEstimator`: in units of the target, where steps are automatic."""
+        """Return the record and the safe steps, in the targets' unit if steps are automatic."""
         known, automatic = super()._measured(plan, kernel, sample, data)
         if plan.default:
             return known, automatic
@@ -352,18 +350,19 @@ class KernelRegressor(RegressorMixin, LossEstimator):
     # -- single rows ----------------------------------------------------------------------------
 
     def learn_one(self, x: Any, y: Any, sample_weight: float = 1.0) -> Self:
-        """Learn one row; a step of its own.
+        """Learn one row in one step.
 
-        A model that begins this way takes the default of streams
-        (:class:`~mercer.expansions.Stream`). With another expansion it fixes the length scale of
-        the kernel, the automatic step size and tolerance on that one row, and cannot know better:
-        start with a ``partial_fit`` of some hundred typical rows then, or give numbers.
+        A model that starts this way uses the default for streams
+        (:class:`~mercer.expansions.Stream`). Any other expansion fixes the length scale, the
+        automatic step size and the tolerance on this one row, which is too little: start with a
+        ``partial_fit`` of some hundred typical rows, or give numbers.
 
         Parameters
         ----------
         x : array-like of shape (n_features,) or dict
-            Inputs. Dicts are read by the names of the first row, sorted. In the default of streams
-            others may come and go, and NaN or None say nothing; else every row must have the same.
+            Inputs. Dicts are read in the sorted order of the names in the first row. In the default
+            for streams, names may come and go, and NaN or None count as missing; otherwise every
+            row must have the same names.
         y : float, date, text such as ``$1,200``, or array-like of shape (n_targets,)
             Target.
         sample_weight : float, default=1.0
@@ -376,9 +375,9 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         Raises
         ------
         ValueError
-            For a row of the wrong length or with missing values; the model stays as it was.
+            For a row of the wrong length or with missing values; the model is unchanged.
         mercer.exceptions.DivergenceError
-            If the step size is too large; the model stays as it was.
+            If the step size is too large; the model is unchanged.
         """
         if isinstance(y, str | date | time | np.datetime64):
             if not hasattr(self, "learner_"):
@@ -416,7 +415,7 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         return self
 
     def predict_one(self, x: Any) -> Any:
-        """Prediction for one row.
+        """Predict the target of one row.
 
         Parameters
         ----------
@@ -426,7 +425,7 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         Returns
         -------
         y : float or ndarray of shape (n_outputs,)
-            0.0 before the first row was learned: River's loops predict first.
+            0.0 before any row was learned, since River's loops predict first.
         """
         if not hasattr(self, "learner_"):
             return 0.0
@@ -436,7 +435,7 @@ class KernelRegressor(RegressorMixin, LossEstimator):
     # -- prediction -----------------------------------------------------------------------------
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """Predicted targets.
+        """Predict targets.
 
         Parameters
         ----------
@@ -446,8 +445,8 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         Returns
         -------
         y : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Like the targets that were learned; with several quantile levels (n_samples,
-            n_targets * n_levels), the levels of the first target first.
+            In the shape of the learned targets; with several quantile levels (n_samples, n_targets
+            * n_levels), the levels of the first target first.
         """
         scores = self.scores(X)
         return self.as_written(self.targets_.predict(scores))
@@ -455,37 +454,36 @@ class KernelRegressor(RegressorMixin, LossEstimator):
     def predict_interval(
         self, X: Any, coverage: float = 0.9, *, method: str = "auto"
     ) -> NDArray[np.float64]:
-        r"""Intervals that hold the target of a share ``coverage`` of the rows.
+        r"""Predict intervals that contain the target for a share ``coverage`` of the rows.
 
-        Found by conformal prediction (:mod:`mercer.conformal`) on rows that were kept back
-        (``held_out_``), or those given to ``calibrate``. If rows to come are drawn as these were,
-        the share holds whatever the data are, on average over rows. It is not promised for each
-        kind of row, nor if the data change; for a stream widths follow the errors of its last
-        rows (:class:`mercer.conformal.AdaptiveConformal`).
+        Conformal prediction (:mod:`mercer.conformal`) on rows that the model kept back
+        (``held_out_``) or that were given to ``calibrate``. If new rows come from the same
+        distribution, the share holds for any distribution, on average over rows. It is not
+        guaranteed for each kind of row, nor if the data change. For a stream, widths follow the
+        recent errors (:class:`mercer.conformal.AdaptiveConformal`).
 
         Parameters
         ----------
         X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
             Inputs.
         coverage : float, default=0.9
-            Share of the rows whose interval is to hold the target, between 0 and 1.
+            Share of rows, between 0 and 1, whose interval contains the target.
         method : {"auto", "normalized", "split", "quantile"}, default="auto"
-            ``"split"``: all of the same width. ``"normalized"``: as wide as errors usually are at
-            such rows. ``"quantile"``: between two quantiles that are learned, widened so that
-            the share holds; those of the model itself, the lowest and the highest, if its loss has
-            several. See :class:`mercer.conformal.ConformalIntervals`. ``"auto"`` is
-            ``"quantile"`` for such a loss, ``"split"`` for a stream, and else ``"normalized"``.
+            ``"split"``: intervals of one width. ``"normalized"``: widths in proportion to the
+            expected error at each row. ``"quantile"``: between two learned quantiles, widened to
+            reach the coverage; the lowest and highest quantile of the model, if its loss has
+            several. See :class:`mercer.conformal.ConformalIntervals`. ``"auto"`` is ``"quantile"``
+            for such a loss, ``"split"`` for a stream, else ``"normalized"``.
 
         Returns
         -------
         intervals : ndarray of shape (n_samples, 2), or (n_samples, 2, n_targets)
-            Lower and upper ends. With several targets each has intervals of its own.
+            Lower and upper ends, for each target if there are several.
 
         Raises
         ------
         ValueError
-            For a wrong parameter, if there are no rows that the model has not learned, or too few
-            for the coverage.
+            For an invalid parameter, or without enough rows that the model has not learned.
 
         Examples
         --------
@@ -506,12 +504,13 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         return self.as_written(intervals(evidence_of(self), X, coverage, method))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R², or for several quantile levels D², the explained share of the pinball loss.
+        """Return R², or for several quantile levels D², the explained share of the pinball loss.
 
-        R² is one less the squared error over that of the mean of ``y``. D² is one less the pinball
-        loss, averaged over rows and levels, over that of the quantiles of ``y``:
-        :func:`sklearn.metrics.d2_pinball_score` with numerator and denominator averaged over the
-        levels. Both are 1 at best, 0 for the best constants, and averaged over targets.
+        R² is 1 minus the squared error divided by the squared error of the mean of ``y``. D² is 1
+        minus the mean pinball loss over rows and levels, divided by the pinball loss of the
+        quantiles of ``y``: :func:`sklearn.metrics.d2_pinball_score`, with numerator and denominator
+        averaged over the levels. Both are 1 at best, 0 for the best constants, and averaged over
+        targets.
 
         Parameters
         ----------
@@ -525,12 +524,12 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         Returns
         -------
         score : float
-            Of fewer than two rows NaN, with a warning.
+            NaN, with a warning, for fewer than two rows.
 
         Raises
         ------
         ValueError
-            If ``y`` has another shape than the targets that were learned.
+            If ``y`` has another shape than the learned targets.
         """
         scores = self.scores(X)
         y, predicted, loss = self.in_numbers(y), self.targets_.predict(scores), self.loss_

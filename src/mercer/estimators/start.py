@@ -1,8 +1,8 @@
-"""What an estimator has to solve, as a record, and which function and learner solve it.
+"""The learning problem of an estimator, and the choice of function and learner that solve it.
 
-An expansion tells how its function starts and which learner learns it: components of the default
-and the ways of a stream by their own (:mod:`mercer.default`, :mod:`mercer.streams`), all other
-functions by steps, by sums or by recursive least squares (:mod:`mercer.learning`).
+The expansion decides how the function starts and which learner updates it. The default expansions
+have learners in :mod:`mercer.default` and :mod:`mercer.streams`. All other functions are learned by
+steps, by sums or by recursive least squares (:mod:`mercer.learning`).
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ from mercer.learning.learner import StepSize
 from mercer.objectives import Objective
 from mercer.streams import StreamFunction, StreamLearner
 
-# A first call of fewer rows begins a stream.
+# A stream whose first call has fewer rows counts as one that starts with few rows.
 _FEW_ROWS = 256
-#: Exponents of the weights of the averages.
+#: `average` parameter to the exponent of the weights in the average of the iterates.
 AVERAGING = {None: None, "polyak": 0.0, "suffix": 3.0}
 
 
 class Plan(NamedTuple):
-    """What the parameters of an estimator stand for, "auto" included; made once, before all else.
+    """Choices that follow from an estimator's parameters, "auto" included; made before learning.
 
     Attributes
     ----------
     expansion : Expansion
-        How the function will stay small.
+        How the function stays small.
     batch_size : int
-        Samples of a step.
+        Samples per step.
     default : {"tables", "stream"} or None
-        Which default learns, by sums over rows; None where another expansion was chosen.
+        Default expansion in use, which learns by sums over rows; None for any other expansion.
     races : bool
-        Whether the function chooses for itself its kernel and the map of its inputs.
+        Whether the function itself chooses its kernel and the map of its inputs.
     maps : bool
-        Whether a map of the inputs is chosen before there is a function.
+        Whether a map of the inputs is chosen before the function is created.
 
     Examples
     --------
@@ -75,18 +75,18 @@ class Plan(NamedTuple):
     def of(
         cls, expansion: Expansion, batch_size: int, *, chooses_kernel: bool, has_race: bool
     ) -> Self:
-        """Say what follows from an expansion.
+        """Return the plan for an expansion.
 
         Parameters
         ----------
         expansion : Expansion
-            How the function will stay small.
+            How the function stays small.
         batch_size : int
-            Samples of a step.
+            Samples per step.
         chooses_kernel : bool
-            Whether the kernel is left to the model.
+            Whether the model chooses the kernel (``kernel="auto"``).
         has_race : bool
-            Whether there are targets that kernels can race for.
+            Whether the estimator has targets on which kernels can be compared.
         """
         default = "stream" if isinstance(expansion, Stream) else None
         if isinstance(expansion, Auto):
@@ -96,17 +96,17 @@ class Plan(NamedTuple):
 
     @property
     def scales(self) -> bool:
-        """Whether scales of inputs and targets are found: with the kernel, which is chosen."""
+        """Whether inputs and targets are rescaled: whenever the model chooses the kernel."""
         return self.races or self.maps
 
 
 def are_few(X: Any) -> bool:
-    """Whether the first rows of a stream are few, and dense: so it may be one of single rows.
+    """Return whether a stream starts with few dense rows, and so may consist of single rows.
 
     Parameters
     ----------
     X : array-like, frame or None
-        Rows as they were given; None if there are none yet, or all come at once.
+        Rows as the user gave them; None if there are none yet, or if all come at once.
 
     Examples
     --------
@@ -121,16 +121,16 @@ def are_few(X: Any) -> bool:
 
 
 class Tuning(NamedTuple):
-    """Settings that may be changed on a running stream.
+    """Settings of a learner that may change while a stream is running.
 
     Attributes
     ----------
     step_size : callable or AutomaticStep
-        Step number (1, 2, ...) to step size.
+        Maps the step number (1, 2, ...) to a step size.
     regularization : float
-        Ridge parameter of learning by steps.
+        Ridge parameter for learning by steps.
     rows_per_step : int
-        Rows that a step learns.
+        Rows per step.
     """
 
     step_size: Any
@@ -140,32 +140,32 @@ class Tuning(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be learned, with all numbers filled in.
+    """The learning problem with every number resolved.
 
     Attributes
     ----------
     objective : Objective
-        What is minimised.
+        Objective to minimise.
     kernel : Kernel
-        Of the functions.
+        Kernel of the function.
     expansion : Expansion
         How the function stays small.
     averaging : float or None
-        Exponent of the weights of averaged coefficients; None for the last iterate.
+        Exponent of the weights in averaged coefficients; None to use the last iterate.
     n_features, n_outputs : int
-        Columns of the inputs, and of the function.
+        Number of inputs, and of outputs of the function.
     dtype : dtype
-        Of the inputs; None if rows are still to tell.
+        Type of the inputs; None if it is not known before the first rows.
     automatic : AutomaticStep
-        Largest safe steps, whatever the steps are.
+        Largest safe steps, kept even if other steps are used.
     tuning : Tuning
-        Steps and ridge.
+        Step sizes and ridge.
     races : bool
         Whether a race chooses the kernel.
     ridge : float or None
-        Ridge of learning by sums; None for one that is chosen on rows held out.
+        Ridge for learning by sums; None to choose it on held-out rows.
     bilinear : bool
-        Whether the function is one of two points, bilinear in their features.
+        Whether the function takes two points and is bilinear in their features.
     """
 
     objective: Objective
@@ -182,7 +182,7 @@ class Problem:
     bilinear: bool = False
 
     def function(self) -> Any:
-        """Return f = 0."""
+        """Return the function before learning, f = 0."""
         if self.bilinear:
             return start_bilinear(self.expansion, self.kernel, self.n_features, self.dtype)
         if isinstance(self.expansion, Stream):
@@ -204,7 +204,7 @@ class Problem:
         return function
 
     def learner(self) -> Learner:
-        """Return what learns the function, which has learned nothing yet."""
+        """Return the learner of a new function, before any row."""
         return make_learner(self.objective, self.function(), *self.tuning, self.automatic)
 
 
@@ -221,22 +221,22 @@ def make_learner(
     batch_size: int,
     automatic: AutomaticStep,
 ) -> Learner:
-    """Return the learner for a function that has learned nothing.
+    """Return the learner for a function that has not learned any rows yet.
 
     Parameters
     ----------
     objective : Objective
-        What is minimised.
+        Objective to minimise.
     function : KernelExpansion, FeatureExpansion, DictionaryFunction, StreamFunction or other
-        What is learned, which has learned nothing yet.
+        Function to learn.
     step_size : callable or AutomaticStep
-        Step number (1, 2, ...) to step size.
+        Maps the step number (1, 2, ...) to a step size.
     regularization : float
         Ridge parameter.
     batch_size : int
         Rows per step.
     automatic : AutomaticStep
-        The automatic choice, for reference even when ``step_size`` is another.
+        Automatic step sizes, kept for reference even when ``step_size`` is another.
     """
     cls: Any = FeatureLearner if isinstance(function, FeatureExpansion) else KernelLearner
     if isinstance(function, SumOfComponents):
@@ -252,16 +252,16 @@ def make_learner(
 
 
 def automatic_expansion(way: str = "steps", ridge: float | None = None) -> Expansion:
-    """Return what ``expansion="auto"`` stands for.
+    """Return the expansion that ``expansion="auto"`` stands for.
 
     Parameters
     ----------
     way : {"sums", "newton", "steps"}, default="steps"
-        How the objective can be learned: by sums over rows, as means and risks of losses whose
-        scores are in units of the targets, or of classes, can; by Newton steps on sums, as other
-        losses; by gradient steps, as objectives of their own, and wherever a step size is given.
+        How the objective is learned. By sums over rows: means and risks of losses whose scores are
+        in units of the targets, or of classes. By Newton steps on sums: other losses. By gradient
+        steps: objectives without a loss, and whenever a step size is given.
     ridge : float or None, default=None
-        Ridge of learning by sums; None for one that is chosen on rows held out.
+        Ridge for learning by sums; None to choose it on held-out rows.
 
     Examples
     --------
@@ -276,11 +276,11 @@ def automatic_expansion(way: str = "steps", ridge: float | None = None) -> Expan
 
 
 def set_ridge(function: Any, ridge: float | None) -> None:
-    """Give a function that learns by sums its ridge; None for one that it chooses."""
+    """Set the ridge of a function that learns by sums; None lets the function choose it."""
     if isinstance(function, SumOfComponents):
         function.set_ridge(ridge)
 
 
 def solves(expansion: Expansion) -> bool:
-    """Whether equations are solved, or Newton steps made, so that no steps need a size."""
+    """Return whether learning solves equations or takes Newton steps, so needs no step size."""
     return expansion.mode in ("solve", "recursive")

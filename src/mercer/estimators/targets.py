@@ -1,8 +1,8 @@
-"""What a model knows of the targets that it learns, and what it minimises of them.
+"""What a model knows about its targets, and which objective it minimises.
 
-A record for each task: classes with their counts, numbers with their unit. Records never change:
-rows that tell more make another one (``meet``), so that a call that fails leaves the old one. Only
-the counts of single rows are kept up in place.
+One record per task: classes with their counts, or numbers with their unit. Records are immutable:
+``meet`` returns a new record for new rows, so a failed call leaves the old one intact. Only the
+class counts of single rows are updated in place.
 """
 
 from __future__ import annotations
@@ -40,36 +40,36 @@ Array = NDArray[np.float64]
 _RowArrays = tuple[Any, Array, Array]
 
 _RESERVOIR = 1000
-# Factor of the automatic step for classification losses with bounded slopes; averaging takes the
-# noise of such steps away again (docs/benchmarks.md, defaults).
+# Factor on the automatic step for classification losses with bounded slopes. Averaging removes the
+# noise that such long steps add (docs/benchmarks.md, defaults).
 _BOLDNESS = 4.0
-# Mean of |y| to the standard deviation, for a centred normal target.
+# Ratio of the standard deviation to the mean of |y| for a centred normal target.
 _MEAN_TO_DEVIATION = 1.2533
-# In medians of |y|: what is further counts as no more.
+# Sizes |y| are clipped at this many medians of |y|.
 _OUTLYING = 4.0
-# Fewer rows say too little of a small unit: their targets may be small by chance.
+# With fewer rows the targets may be small by chance, so a small unit is not trusted.
 _ENOUGH_ROWS = 10
-# Of fewer rows each may be of a class of its own.
+# With fewer rows, a different class in each row is not an error.
 _MANY_ROWS = 20
-# Targets beyond so many steps are out of reach.
+# Targets farther away than this many first steps count as out of reach.
 _FAR = 100.0
-# Without a bound of slopes or curvature the first steps fit targets of about 1.
+# Where neither slopes nor curvature are bounded, steps suit targets within this factor of 1.
 _NEAR = 5.0
-# Targets so many deviations from 0 are mostly offset.
+# If the mean exceeds this many standard deviations, the target is mostly offset.
 _OFF_CENTRE = 5.0
 _SCALE = "with `normalize_y=True`"
 
 
 class Outputs(NamedTuple):
-    """What a model answers, one output after the other.
+    """Outputs of a model: their labels, and what the values are.
 
     Attributes
     ----------
     labels : list
-        Labels of the outputs; [None] for a single one.
+        Label of each output; [None] for a single output.
     default : int, "predicted" or None
-        The output that is meant if none is named: always the same, for each row that with the
-        largest value; None if there is no such.
+        Output meant if the caller names none: a fixed index, "predicted" for the output with the
+        largest value in each row, or None if there is no natural choice.
     quantity : str
         What the values are, in words: "prediction", "probability" or "score".
     """
@@ -80,25 +80,25 @@ class Outputs(NamedTuple):
 
     @classmethod
     def of_targets(cls, n: int) -> Self:
-        """Return outputs of as many quantities: one, or several by their numbers."""
+        """Return the outputs for ``n`` quantities: one unnamed output, or ``n`` numbered ones."""
         return cls([None], 0, "prediction") if n == 1 else cls([*range(n)], None, "prediction")
 
 
 class Targets(ABC):
-    """What a model knows of its targets, and what it minimises of them; the base of the records.
+    """What a model knows about its targets, and which objective it minimises; base class.
 
     Attributes
     ----------
     loss : Loss or None
-        Loss of a target; None for objectives that have none.
+        Loss of a target; None for objectives without a loss.
     n_scores : int
-        Outputs of the function that predictions are made of.
+        Number of the function's outputs from which predictions are made.
     rows_per_sample : int
-        Rows that the learner gets for each sample of the user's.
+        Rows that the learner receives for each sample of the user.
     visits : int
-        How often a pass visits each row.
+        How often one pass visits each row.
     bilinear : bool
-        Whether the function is one of two points, bilinear in their features.
+        Whether the function takes two points and is bilinear in their features.
     """
 
     loss: Any
@@ -106,70 +106,70 @@ class Targets(ABC):
     rows_per_sample: int = 1
     visits: int = 1
     bilinear: bool = False
-    #: From scores to those that tell more than answers, which may be sure of themselves.
+    #: Maps scores to values that, unlike probabilities, do not saturate (log-odds); may be None.
     contrasts: Callable[[Array], Array] | None = None
 
     @property
     def sample(self) -> KeptRows | None:
-        """Rows of the stream, where some are kept with the targets."""
+        """Sample of the stream's rows, for tasks that keep rows with their targets; else None."""
         return None
 
     @property
     def outputs(self) -> Outputs:
-        """What is answered."""
+        """Description of the model's outputs."""
         return Outputs([None], 0, "score")
 
     @abstractmethod
     def answers(self, scores: Array) -> Array:
-        """Return what scores make the model say of rows, one column for each output."""
+        """Convert scores to the model's answers, one column for each output."""
 
     @abstractmethod
     def objective(self, automatic: AutomaticStep | None) -> Objective:
-        """Return what is minimised, as it is before the first row.
+        """Return the objective to minimise, as it is before the first row.
 
         Parameters
         ----------
         automatic : AutomaticStep or None
-            Units of the function's values; None while they are being found out.
+            Carries the unit of the function's values; None while that unit is being determined.
         """
 
     @abstractmethod
     def encode(self, y: Any, groups: Any = None) -> Array:
-        """Return targets, and groups of rows if there are any, as the learner gets them."""
+        """Return the targets, and the groups of rows if any, in the form the learner expects."""
 
     @abstractmethod
     def measured(self, kernel: Kernel, sample: Any, X: Any, y: Any) -> tuple[Self, AutomaticStep]:
-        """Return what is known with its units, and the largest steps that are safe.
+        """Return this record with its units set, and the largest safe steps.
 
         Parameters
         ----------
         kernel : Kernel
-            With its numbers resolved.
+            Kernel with its numbers resolved.
         sample : ndarray or CSR matrix of shape (n, n_features)
-            Inputs that automatic choices look at.
+            Inputs that automatic choices use.
         X, y : object
-            All the first rows, and their targets.
+            All first rows, and their targets.
         """
 
     @abstractmethod
     def named_steps(self, name: str, automatic: AutomaticStep, expansion: Expansion) -> Any:
-        """Return what a step size that is a name stands for."""
+        """Return the step sizes that a named ``step_size`` stands for."""
 
     @abstractmethod
     def unit_of_steps(self, automatic: AutomaticStep) -> float:
-        """Step 1 / (L κ²) of relative schedules."""
+        """Return the step 1 / (L κ²), the unit of relative schedules."""
 
     @abstractmethod
     def flatness(self, automatic: AutomaticStep) -> float:
-        """How much less curved the objective is as far as the targets are."""
+        """Return the curvature near 0 divided by the curvature at the distance of the targets."""
 
     @abstractmethod
     def with_partners(self, X: Any, targets: Array, weights: Array) -> tuple[Self, _RowArrays]:
-        """Return rows of a stream as the learner gets them, and what is known after them."""
+        """Return the new record, and a stream's rows with partners as the learner expects them."""
 
     @abstractmethod
     def loss_to_state(self) -> dict[str, Any]:
-        """Return the loss as plain data, and what belongs to it."""
+        """Return the loss, with its risk and reservoir if any, as plain data."""
 
     @abstractmethod
     def to_state(self) -> dict[str, Any]:
@@ -195,7 +195,7 @@ class Targets(ABC):
 
 
 class TaskTargets(Targets):
-    """Targets of an objective of its own, with nothing that depends on their size."""
+    """Targets of an objective without a loss, in which the size of the targets does not matter."""
 
     def answers(self, scores: Array) -> Array:
         return scores[:, :1]
@@ -211,27 +211,27 @@ class TaskTargets(Targets):
 
 
 def plain_order(n: int, generator: np.random.RandomState, shuffle: bool) -> NDArray[np.int64]:
-    """Order of a pass over ``n`` rows that have nothing to do with each other."""
+    """Return the order of a pass over ``n`` unrelated rows."""
     return generator.permutation(n) if shuffle else np.arange(n)
 
 
 def usual_unit(automatic: AutomaticStep, flatness: float = 1.0) -> float:
-    """Step 1 / (L κ²) for the curvature that automatic steps are made for."""
+    """Return the step 1 / (L κ²), with L the curvature for which automatic steps are made."""
     return 1.0 / (automatic.curvature * flatness * automatic.typical)
 
 
 @dataclass(frozen=True)
 class LossTargets(Targets):
-    """Targets of a loss, or of a risk of it.
+    """Targets of a loss, or of a risk of that loss.
 
     Attributes
     ----------
     loss : Loss
-        Loss of a row.
+        Loss of one row.
     risk : Risk or None
-        What is minimised of it; None for the mean.
+        Risk of the loss to minimise; None for the mean.
     reservoir : KeptRows or None
-        Rows with their targets to take partners from, for risks that ask for it.
+        Kept rows with targets, from which risks with ``pairs="reservoir"`` draw partners.
     """
 
     loss: Loss
@@ -240,41 +240,41 @@ class LossTargets(Targets):
 
     @property
     def pairs(self) -> str:
-        """Where a risk takes the partner of a row from: "tracked" (none), "stream", "reservoir"."""
+        """Source of a row's partner in a risk: "tracked" (no partner), "stream" or "reservoir"."""
         tracker = None if self.risk is None else self.risk.tracking
         return "tracked" if tracker is None else tracker.pairs
 
     @property
     def rows_per_sample(self) -> int:  # type: ignore[override]
-        """A row from a reservoir has its partner after it."""
+        """2 with a reservoir, where each row is followed by its partner; else 1."""
         return 2 if self.pairs == "reservoir" else 1
 
     @property
     def visits(self) -> int:  # type: ignore[override]
-        """As a row, and as the partner of another."""
+        """2 with partners: each row is visited itself, and once as the partner of another row."""
         return 1 if self.pairs == "tracked" else 2
 
     @property
     def intercept(self) -> Array:
-        """What is added to each score that is learned."""
+        """Constant that is added to each score, after multiplying by :attr:`unit`."""
         return np.zeros(self.n_scores)
 
     @property
     def unit(self) -> Array:
-        """By what each score is multiplied before."""
+        """Factor by which each learned score is multiplied."""
         return np.ones(self.n_scores)
 
     @abstractmethod
     def decode(self, targets: Array) -> NDArray[Any]:
-        """Return labels, or numbers, of codes of classes, or numbers, that were learned."""
+        """Inverse of :meth:`encode`: return the labels, or numbers, of encoded targets."""
 
     @abstractmethod
     def known(self, y: Any) -> NDArray[Any]:
-        """Check targets of rows that are not learned; ValueError if they are unlike the others."""
+        """Check targets of rows that are not learned; ValueError for new classes or targets."""
 
     @abstractmethod
     def numbered(self, y: NDArray[Any]) -> NDArray[Any]:
-        """Return labels as their places, and numbers as they are."""
+        """Return the index of each label; numbers are returned unchanged."""
 
     @abstractmethod
     def of_numbers(self, numbers: NDArray[Any]) -> NDArray[Any]:
@@ -290,19 +290,19 @@ class LossTargets(Targets):
         return self, automatic_step(kernel, sample, curvature, _BOLDNESS if bold else 1.0)
 
     def order(self, n: int, generator: np.random.RandomState, shuffle: bool) -> NDArray[np.int64]:
-        """Order of a pass over ``n`` rows: those of pairs come after one another."""
+        """Return the order of a pass over ``n`` rows; with partners, each follows its row."""
         order = plain_order(n, generator, shuffle)
         if self.pairs == "tracked":
             return order
         if self.pairs == "stream":
             partners = generator.permutation(n)
-        else:  # one of the rows visited before
+        else:  # a row visited earlier in the pass
             earlier = np.maximum(np.arange(n), 1)
             partners = order[(generator.uniform(size=n) * earlier).astype(np.int64)]
         return np.column_stack([order, partners]).ravel()
 
     def with_partners(self, X: Any, targets: Array, weights: Array) -> tuple[Self, _RowArrays]:
-        """See :class:`Targets`: from a reservoir each row has a partner after it."""
+        """Return the rows, each followed by a partner from the reservoir if the risk needs one."""
         if self.rows_per_sample == 1 or X.shape[0] == 0:
             return self, (X, targets, weights)
         n, d = X.shape
@@ -310,10 +310,12 @@ class LossTargets(Targets):
         rows = np.hstack([dense, targets])
         kept = self.reservoir
         if kept is None or kept.rows.shape[1] != rows.shape[1]:
-            # Targets of other classes, if there are any, are no longer of use.
+            # Rows kept before new classes came are encoded for the old classes, so they are
+            # useless.
             kept = KeptRows.none(rows.shape[1])
         if kept.keys.size:
-            # Numbers that belong to the rows, so that it does not matter how a stream is cut.
+            # Random numbers tied to row indices: the result does not depend on how calls cut the
+            # stream.
             at = (row_uniforms(kept.n_seen, n) * kept.keys.size).astype(np.int64)
             partners, theirs = kept.rows[at], kept.weights[at]
         else:
@@ -346,16 +348,16 @@ class LossTargets(Targets):
 
 
 class ClassAnswers(NamedTuple):
-    """What a classifier says of rows.
+    """Answers of a classifier for some rows.
 
     Attributes
     ----------
     labels : ndarray of shape (n_rows,)
         Predicted classes.
     probability : ndarray of shape (n_rows, n_classes) or None
-        Their probabilities, if its loss has any.
+        Class probabilities, if the loss has them.
     scores : ndarray of shape (n_rows,) or None
-        Scores for the last of two classes.
+        Scores for the second of two classes; None otherwise.
     """
 
     labels: NDArray[Any]
@@ -365,16 +367,16 @@ class ClassAnswers(NamedTuple):
 
 @dataclass(frozen=True)
 class Classes(LossTargets):
-    """Classes that were met, or named.
+    """Classes that were seen in the rows, or named by the user.
 
     Attributes
     ----------
     labels : ndarray of shape (n_classes,)
-        Their labels, sorted.
+        Class labels, sorted.
     counts : ndarray of shape (n_classes,)
-        Rows of each so far.
+        Number of rows of each class so far.
     named : ndarray or None
-        All classes that may come, if the user named them.
+        All classes that may occur, if the user named them.
     """
 
     labels: NDArray[Any]
@@ -383,23 +385,23 @@ class Classes(LossTargets):
 
     @property
     def n_scores(self) -> int:  # type: ignore[override]
-        """Scores of the loss for so many classes."""
+        """Number of scores that the loss needs for these classes."""
         return self.loss.n_scores(self.labels.size)
 
     def meet(self, y: NDArray[Any], named: NDArray[Any] | None) -> Self:
-        """Return what is known after rows with labels ``y`` came, before they are counted.
+        """Return the record after rows with labels ``y`` arrived; the rows are not counted yet.
 
         Parameters
         ----------
         y : ndarray of shape (n,)
-            Their labels.
+            Labels of the new rows.
         named : ndarray or None
-            Classes that are named with these rows.
+            Classes that the user names in this call.
 
         Raises
         ------
         ValueError
-            For labels that are none of the classes named.
+            If a label is not among the named classes.
         """
         all_named = self.named
         if named is not None:
@@ -423,11 +425,11 @@ class Classes(LossTargets):
             labels = np.union1d(self.labels, labels)
         counts = np.zeros(labels.size)
         counts[np.searchsorted(labels, self.labels)] = self.counts
-        # Targets of the reservoir are those of the old classes.
+        # The reservoir holds targets encoded for the old classes.
         return replace(self, labels=labels, counts=counts, named=all_named, reservoir=None)
 
     def outputs_after(self, old: Classes, automatic: AutomaticStep) -> NewOutputs:
-        """Return what becomes of the outputs for the classes of before."""
+        """Return how outputs for the ``old`` classes map to outputs for all classes."""
         places = np.searchsorted(self.labels, old.labels)
         mixing = class_mixing(old.loss, self.loss, places, self.labels.size)
         objective = self.objective(automatic)
@@ -443,31 +445,31 @@ class Classes(LossTargets):
 
     @property
     def outputs(self) -> Outputs:
-        """The classes: the second of two, of more for each row the one that is predicted."""
+        """The classes; by default the second of two, or the predicted one if there are more."""
         labels = self.labels.tolist()
         default = "predicted" if len(labels) > 2 else len(labels) - 1
         return Outputs(labels, default, "probability" if self.loss.has_probabilities else "score")
 
     def predict(self, scores: Array) -> NDArray[Any]:
-        """Return the labels of rows."""
+        """Return the predicted labels."""
         if self.labels.size == 1:
             return np.full(scores.shape[0], self.labels[0])
         return np.asarray(self.labels[self.loss.decide(scores)])
 
     def probabilities(self, scores: Array) -> Array:
-        """Return the probabilities of all classes, of a loss that has some."""
+        """Return the probabilities of all classes, for a loss that models them."""
         if self.labels.size == 1:
             return np.ones((scores.shape[0], 1))
         return self.loss.probabilities(scores)
 
     def decision(self, scores: Array) -> Array:
-        """Return the scores of the classes; of two those of the second against the first."""
+        """Return the scores of the classes; for two classes, the second's minus the first's."""
         if self.labels.size > 2:
             return scores
         return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
 
     def said(self, scores: Array) -> ClassAnswers:
-        """Return all that scores make a classifier say of rows."""
+        """Return labels, probabilities and scores of rows."""
         n_classes = self.labels.size
         return ClassAnswers(
             self.predict(scores),
@@ -476,14 +478,14 @@ class Classes(LossTargets):
         )
 
     def answers(self, scores: Array) -> Array:
-        """See :class:`Targets`: probabilities, or scores where the loss models none."""
+        """Return probabilities, or contrasts of scores if the loss models no probabilities."""
         if self.loss.has_probabilities:
             return self.probabilities(scores)
         return self.contrasts(scores)
 
     def contrasts(self, scores: Array) -> Array:
-        """See :class:`Targets`: log-odds."""
-        if self.loss.has_probabilities and self.loss.multiclass:  # the others are log-odds
+        """Return log-odds, one column for each class."""
+        if self.loss.has_probabilities and self.loss.multiclass:  # else they are log-odds
             scores = scores - scores.mean(axis=1, keepdims=True)
         scores = self.decision(scores)
         return scores if scores.ndim == 2 else np.column_stack([-scores, scores])
@@ -505,17 +507,17 @@ class Classes(LossTargets):
         return np.asarray(self.labels[numbers])
 
     def counted(self, y: NDArray[Any]) -> Self:
-        """Return the classes with these rows counted."""
+        """Return the record with the rows ``y`` counted."""
         places = np.searchsorted(self.labels, y)
         totals = np.bincount(places, minlength=self.labels.size).astype(np.float64)
         return replace(self, counts=self.counts + totals)
 
     def with_counts(self, counts: Array) -> Self:
-        """Return the classes with so many rows each, which were counted elsewhere."""
+        """Return the record with class counts that were made elsewhere."""
         return replace(self, counts=counts)
 
     def weights(self, y: NDArray[Any], sample_weight: Array, class_weight: Any) -> Array:
-        """Weights of all rows, those of their classes included.
+        """Return the weights of all rows, times the weights of their classes.
 
         Parameters
         ----------
@@ -536,7 +538,7 @@ class Classes(LossTargets):
         return np.asarray(sample_weight * places.size / (n_classes * totals[places]))
 
     def weights_so_far(self, y: NDArray[Any], sample_weight: Array, class_weight: Any) -> Array:
-        """Weights of some rows of a stream; balanced ones go by the rows up to each.
+        """Return weights of rows of a stream; "balanced" uses counts up to each row.
 
         Parameters
         ----------
@@ -545,10 +547,10 @@ class Classes(LossTargets):
         """
         if not isinstance(class_weight, str):
             return self.weights(y, sample_weight, class_weight)
-        # Row by row, so that it does not matter how the stream is cut; each class starts at 1, or
-        # the first row of a rare class would weigh as much as all before it.
+        # Row by row, so the result does not depend on how calls cut the stream. Counts start at 1:
+        # else the first row of a rare class would weigh as much as all rows before it.
         places, before = np.searchsorted(self.labels, y), self.counts
-        n_classes = max(self.labels.size, 2)  # the other one is only late
+        n_classes = max(self.labels.size, 2)  # with one class so far, a second is still to come
         seen = n_classes + before.sum() + np.arange(1, places.size + 1)
         own = 1.0 + before[places] + count_so_far(places)
         return np.asarray(sample_weight * seen / (n_classes * own))
@@ -559,14 +561,14 @@ class Classes(LossTargets):
         return theorem_steps(self.loss).resolved(self.unit_of_steps(automatic))
 
     def unit_of_steps(self, automatic: AutomaticStep) -> float:
-        """See :class:`Targets`: in units of the theorem's constant, where it covers the loss."""
+        """Return the step 1 / (L κ²), with the theorem's constant L if it covers the loss."""
         constant = self.loss.hoelder_constant
         if constant is None or self.risk is not None:
             return usual_unit(automatic)
         return 1.0 / (constant * automatic.typical)
 
     def flatness(self, automatic: AutomaticStep) -> float:
-        """See :class:`Targets`: margins have a unit of their own."""
+        """Return 1: margins do not depend on a unit of the targets."""
         return 1.0
 
     def to_state(self) -> dict[str, Any]:
@@ -590,14 +592,14 @@ class Classes(LossTargets):
 
 
 def class_mixing(old_loss: Loss, new_loss: Loss, places: NDArray[np.intp], n_classes: int) -> Array:
-    """Return the matrix that turns the scores of the old classes into scores of all classes.
+    """Return the matrix that maps the scores of the old classes to scores of all classes.
 
     Parameters
     ----------
     old_loss, new_loss : Loss
-        Before and after.
+        Loss before and after the new classes.
     places : ndarray of shape (n_old,)
-        Where the old classes are among all.
+        Index of each old class among all classes.
     n_classes : int
         Number of all classes.
 
@@ -617,10 +619,11 @@ def class_mixing(old_loss: Loss, new_loss: Loss, places: NDArray[np.intp], n_cla
     if old_loss.n_scores(n_old) == n_old and not (n_old == 1 and not old_loss.multiclass):
         mixing[np.arange(n_old), places] = 1.0
         if not old_loss.multiclass:
-            # One against the rest, all may be negative: 0 would beat them, their mean does not.
+            # One against the rest: all old scores may be negative, so a new score of 0 would win.
+            # The mean of the old scores cannot win.
             mixing[:, new] = 1.0 / n_old
         return mixing
-    # One score speaks for the second class and against the first; a lone class is a first.
+    # A single score is for the second class and against the first. A lone class comes first.
     if mixing.shape[1] == 1:
         mixing[0, 0] = 1.0 if places[0] == 0 else -1.0
         return mixing
@@ -633,12 +636,12 @@ def class_mixing(old_loss: Loss, new_loss: Loss, places: NDArray[np.intp], n_cla
 
 
 def check_labels(labels: Any, name: str = "y") -> NDArray[Any]:
-    """Return labels as an array, or say that they are quantities.
+    """Return labels as an array; raise ``ValueError`` if they look like quantities.
 
     Raises
     ------
     ValueError
-        For numbers that are not whole, and for what is neither number, text nor boolean.
+        For fractional numbers, and for values that are not numbers, text or booleans.
     """
     array = np.asarray(plain_targets(labels, name=name))
     try:
@@ -656,24 +659,24 @@ def check_labels(labels: Any, name: str = "y") -> NDArray[Any]:
 
 
 def plain_targets(y: Any, *, name: str = "y", quantities: bool = False) -> Any:
-    """Return targets in NumPy's types if they are objects, or of pandas, polars or Arrow.
+    """Convert targets that are objects, or of pandas, polars or Arrow, to NumPy types.
 
-    Whole numbers stay whole, and labels must be of one kind: NumPy would make text of numbers among
-    text, and numbers of truth values among numbers, without a word.
+    Integers stay integers. Labels must all be of one kind: NumPy would silently turn numbers among
+    text into text, and booleans among numbers into numbers.
 
     Parameters
     ----------
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
-        As the user gave them; what needs no care is returned itself.
+        Targets as the user gave them; returned unchanged if no conversion is needed.
     name : str, default="y"
-        What messages call them.
+        Name of the targets in error messages.
     quantities : bool, default=False
-        Whether they are numbers to predict, not labels.
+        Whether the targets are numbers to predict, not labels.
 
     Raises
     ------
     ValueError
-        If some are missing or dates, or labels are of several kinds or of one that is no label.
+        If targets are missing or are dates, or if labels are of mixed or unsupported kinds.
 
     Examples
     --------
@@ -714,14 +717,14 @@ def plain_targets(y: Any, *, name: str = "y", quantities: bool = False) -> Any:
 
 
 def form_of(y: Any) -> TargetForm | None:
-    """Find out how quantities to learn are written; None for numbers, and for several targets.
+    """Detect how quantities are written, such as dates; None for numbers and for several targets.
 
-    Text that is all digits is numbers, as NumPy takes it.
+    Text that is all digits counts as numbers, as in NumPy.
 
     Parameters
     ----------
     y : array-like of shape (n_rows,)
-        As the user gave them.
+        Targets as the user gave them.
 
     Examples
     --------
@@ -735,7 +738,7 @@ def form_of(y: Any) -> TargetForm | None:
 
 
 def quantities_of(form: TargetForm, y: Any) -> Array:
-    """Return quantities as numbers; ValueError if one is not written as the first ones were."""
+    """Convert quantities to numbers; ValueError if one is written unlike the first ones."""
     column = _column_of(y)
     if column is None:
         column = view_table({"y": column_or_1d(np.asarray(y))}).column("y")
@@ -750,7 +753,7 @@ def quantities_of(form: TargetForm, y: Any) -> Array:
 
 
 def _column_of(y: Any) -> NumberColumn | Levels | None:
-    """Return targets as a column of a table, if they may be dates or numbers with units."""
+    """Return targets as a table column, if they may be dates or numbers with units; else None."""
     cells = _as_cells(y, True)
     kind = getattr(getattr(cells, "dtype", None), "kind", "-")
     if isinstance(cells, list | tuple) or kind in "USOM":
@@ -766,19 +769,19 @@ def _column_of(y: Any) -> NumberColumn | Levels | None:
 
 
 _KINDS: dict[str, tuple[type, ...]] = {
-    "truth values": (bool, np.bool_),  # which are numbers, too
+    "truth values": (bool, np.bool_),  # before numbers: bool is a subclass of int
     "numbers": (int, float, np.integer, np.floating),
     "text": (str,),
 }
 
 
 def _kind(cell: type) -> str:
-    """Name what cells of a type are, as labels."""
+    """Return the kind of a label type, in words."""
     return next((kind for kind, of in _KINDS.items() if issubclass(cell, of)), cell.__name__)
 
 
 def _as_cells(y: Any, quantities: bool) -> Any:
-    """Return targets as an array if they have one, or if NumPy would make them alike."""
+    """Return targets as an array where they hold one, or where NumPy would mix kinds of cells."""
     if hasattr(y, "to_numpy"):
         arrow = type(y).__module__.partition(".")[0] == "pyarrow"
         return y.to_numpy(zero_copy_only=False) if arrow else y.to_numpy()
@@ -796,7 +799,7 @@ def _as_cells(y: Any, quantities: bool) -> Any:
 
 
 def _check_kinds(labels: Sequence[Any], name: str) -> None:
-    """Raise ``ValueError`` unless labels are all text, all numbers or all truth values."""
+    """Raise ``ValueError`` unless labels are all text, all numbers or all booleans."""
     of_type = {one: _kind(one) for one in set(map(type, labels))}
     kinds = sorted(set(of_type.values()))
     if len(kinds) <= 1 and set(kinds) <= _KINDS.keys():
@@ -821,7 +824,7 @@ def _check_kinds(labels: Sequence[Any], name: str) -> None:
 
 
 def check_repeated(labels: NDArray[Any]) -> None:
-    """Raise ``ValueError`` if each of many rows is of a class of its own.
+    """Raise ``ValueError`` if there are 20 rows or more, each with a label of its own.
 
     Examples
     --------
@@ -838,7 +841,7 @@ def check_repeated(labels: NDArray[Any]) -> None:
 
 
 def check_same_type(labels: NDArray[Any], known: NDArray[Any], name: str, *, of: str = "y") -> None:
-    """Raise ``ValueError`` if one is text and the other numbers: NumPy would compare '1' with 1."""
+    """Raise ``ValueError`` if one has text and the other numbers: NumPy would equate '1' and 1."""
     kinds = {labels.dtype.kind, known.dtype.kind}
     if kinds & {"U", "S"} and kinds & {"b", "i", "u", "f"}:
         raise ValueError(
@@ -848,17 +851,17 @@ def check_same_type(labels: NDArray[Any], known: NDArray[Any], name: str, *, of:
 
 
 def check_class_weight(weights: dict[Any, Any], classes: NDArray[Any], *, complete: bool) -> None:
-    """Raise ``ValueError`` if some weights are of labels that there are none of.
+    """Raise ``ValueError`` if ``class_weight`` names labels that do not exist.
 
     Parameters
     ----------
     weights : dict from label to weight
-        As the user gave them.
+        Weights as the user gave them.
     classes : ndarray of shape (n_classes,)
         Labels known so far.
     complete : bool
-        Whether these are all. As in scikit-learn, labels without rows are no error then if each
-        class has its weight: the rows may be a part of the data.
+        Whether ``classes`` are all classes. As in scikit-learn, unknown labels are then an error
+        only if some class has no weight: the rows may be a part of the data.
     """
     for label in weights:
         check_same_type(np.asarray([label]), classes, "those of the rows", of="`class_weight`")
@@ -873,7 +876,7 @@ def check_class_weight(weights: dict[Any, Any], classes: NDArray[Any], *, comple
 
 
 def count_so_far(positions: NDArray[np.intp]) -> Array:
-    """How often each row's class has occurred up to and with that row.
+    """Return how often each row's class has occurred so far, that row included.
 
     Examples
     --------
@@ -941,18 +944,18 @@ def check_no_loss(state: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Numbers(LossTargets):
-    """Targets of a regression.
+    """Numeric targets of a regression.
 
     Attributes
     ----------
     n_targets : int
-        How many there are.
+        Number of targets.
     flat : bool
-        Whether they came as a vector.
+        Whether the user gave the targets as a vector.
     centre : ndarray of shape (n_targets,) or None
-        What is learned are the differences from it; None for 0.
+        Subtracted from the targets before learning; None for 0.
     scale : ndarray of shape (n_targets,) or None
-        The unit in which these are learned; None for 1.
+        Unit of the centred targets: they are divided by it before learning; None for 1.
     """
 
     n_targets: int
@@ -962,16 +965,16 @@ class Numbers(LossTargets):
 
     @property
     def n_scores(self) -> int:  # type: ignore[override]
-        """Scores of the loss for so many targets."""
+        """Number of scores that the loss needs for these targets."""
         return self.loss.n_scores(self.n_targets)
 
     def meet(self, y: Array) -> Self:
-        """Return the same after more rows.
+        """Check the number of targets of more rows, and return this record.
 
         Raises
         ------
         ValueError
-            If these have another number of targets.
+            If the rows have another number of targets.
         """
         n_targets = 1 if y.ndim == 1 else y.shape[1]
         if n_targets != self.n_targets:
@@ -989,7 +992,7 @@ class Numbers(LossTargets):
         return y[:, 0] if self.flat else y
 
     def in_units(self, y: Any) -> Array:
-        """Targets as they are learned: less their centre, in their unit, shape (n, n_targets)."""
+        """Return the targets centred and divided by their unit, shape (n, n_targets)."""
         rows: Array = y.reshape(-1, self.n_targets)
         rows = rows if self.centre is None else rows - self.centre
         return rows if self.scale is None else rows / self.scale
@@ -1010,7 +1013,7 @@ class Numbers(LossTargets):
 
     @property
     def levels(self) -> list[float]:
-        """Levels of quantiles that are learned; none of other losses."""
+        """Levels of a quantile loss; empty for other losses."""
         loss = self.loss
         if not isinstance(loss, Quantile):
             return []
@@ -1019,7 +1022,7 @@ class Numbers(LossTargets):
 
     @property
     def outputs(self) -> Outputs:
-        """Quantile levels, of which the middle one is meant, or numbers of targets."""
+        """The quantile levels of one target, by default the middle one, or the numbered targets."""
         n, levels = self.n_targets, self.levels
         if n == 1 and len(levels) > 1:
             middle = int(np.argmin(np.abs(np.asarray(levels) - 0.5)))
@@ -1030,7 +1033,7 @@ class Numbers(LossTargets):
         return Outputs(both, None, "prediction")
 
     def predict(self, scores: Array) -> Array:
-        """Return the predictions of rows, like the targets that were learned."""
+        """Return predictions in the unit and shape of the user's targets."""
         values = self.loss.predict(scores)
         if self.scale is not None:
             values = values * self.unit
@@ -1043,16 +1046,16 @@ class Numbers(LossTargets):
 
     @property
     def intercept(self) -> Array:
-        """The centre, for each score; several levels of a target have the same."""
+        """Centre of the target of each score; the levels of one target share it."""
         return np.zeros(self.n_scores) if self.centre is None else self._of_scores(self.centre)
 
     @property
     def unit(self) -> Array:
-        """The unit of the targets, for each score."""
+        """Unit of the target of each score."""
         return np.ones(self.n_scores) if self.scale is None else self._of_scores(self.scale)
 
     def _of_scores(self, numbers: Array) -> Array:
-        """Return numbers of the targets for each of their scores."""
+        """Repeat a number of each target for each of its scores."""
         return np.repeat(numbers, self.n_scores // self.n_targets)
 
     def named_steps(self, name: str, automatic: AutomaticStep, expansion: Expansion) -> Any:
@@ -1085,20 +1088,20 @@ class Numbers(LossTargets):
 
 
 def target_unit(y: Any) -> float:
-    """Usual size of the targets, as a power of two; 1 if there is none.
+    """Return the typical size of the targets, rounded to a power of two; 1 if they are all zero.
 
-    A mean in which outliers count little, as they do for losses with bounded slopes. A power of
-    two, so that other units of the target change no digit, and standardised targets nothing.
+    The size is a mean of |y| in which outliers count little, as in losses with bounded slopes. With
+    a power of two, rescaling the targets changes no digit, and standardised targets have unit 1.
 
     Parameters
     ----------
     y : ndarray of shape (n_rows,) or (n_rows, n_targets)
-        Targets of the first rows. Of several targets the largest counts.
+        Targets of the first rows. The largest of several targets counts.
 
     Returns
     -------
     unit : float
-        Of fewer than 10 rows at least 1.
+        Power of two; at least 1 if there are fewer than 10 rows.
 
     Examples
     --------
@@ -1114,7 +1117,7 @@ def target_unit(y: Any) -> float:
 
 
 def _sizes(y: Any) -> Array:
-    """Usual size of each target."""
+    """Return the typical size of each target."""
     sizes = np.abs(np.asarray(y, dtype=np.float64).reshape(len(y), -1))
     middle = np.median(sizes, axis=0)
     usual = np.minimum(sizes, np.where(middle > 0.0, _OUTLYING * middle, np.inf))
@@ -1122,25 +1125,26 @@ def _sizes(y: Any) -> Array:
 
 
 def curvature_at(loss: Loss, curvature: float, unit: float) -> float:
-    r"""Curvature of a loss with bounded slopes, seen from as far as the targets are.
+    r"""Return the curvature of a loss with bounded slopes at the distance of the targets.
 
-    With slopes up to L and targets y = s z the loss of f = s g is as one with slopes up to L s and
-    curvature L s in g, so L / s in f. Steps that are the inverse of it, and a ridge in proportion
-    to it, make of s y the function s f.
+    Let slopes be at most L, and write targets y = s z and functions f = s g. As a function of g the
+    loss then has slopes up to L s and curvature L s, so its curvature in f is L / s. With steps of
+    the inverse size and a ridge in proportion, scaling the targets by s scales the function by s.
 
     Parameters
     ----------
     loss : Loss
-        For regression.
+        Regression loss.
     curvature : float
-        Of the loss, or 1 where it has no bound.
+        Curvature of the loss, or 1 where it has no bound.
     unit : float
-        s, :func:`target_unit`.
+        The unit s, from :func:`target_unit`.
 
     Returns
     -------
     curvature : float
-        The given one if slopes have no bound, or the loss is curved as far as the targets reach.
+        ``curvature`` itself if slopes have no bound, or the loss is curved as far out as the
+        targets.
 
     Examples
     --------
@@ -1166,30 +1170,30 @@ def warn_of_targets(
     *,
     solves: bool,
 ) -> None:
-    """Warn of targets whose unit or origin does not suit what is to learn them.
+    """Warn if the unit or the origin of the targets does not suit the learner.
 
     Parameters
     ----------
     loss : Loss
-        For regression.
+        Regression loss.
     kernel : Kernel
-        Of the functions.
+        Kernel of the function.
     y : ndarray of shape (n_rows,) or (n_rows, n_targets)
-        Targets of the first rows; fewer than 10 say too little.
+        Targets of the first rows; with fewer than 10 rows nothing is checked.
     targets : ndarray
-        The same, encoded.
+        The same targets, encoded.
     reach : callable or None
-        Says how long the first step is, if steps are made regardless of the targets.
+        Returns the length of the first step, if steps do not depend on the targets' unit.
     solves : bool
-        Whether learning begins with a regression that is solved for, for which neither unit nor
-        origin matters.
+        Whether learning starts with a regression that is solved exactly, so that unit and origin do
+        not matter.
 
     Warns
     -----
     mercer.exceptions.TargetScaleWarning
-        If the targets are out of reach, or have units too different for steps of one length.
+        If the targets are out of reach, or their sizes differ too much for steps of one length.
     mercer.exceptions.NothingLearnedWarning
-        If f = 0 is good enough for the loss.
+        If f = 0 already minimises the loss.
     """
     sizes = _sizes(y)
     if len(y) < _ENOUGH_ROWS or not (sizes.any() and np.isfinite(sizes).all()):
@@ -1213,7 +1217,7 @@ def warn_of_targets(
 
 
 def _words(loss: Loss, sizes: Array, reach: Callable[[], float] | None) -> str:
-    """Say what is wrong with the units, if anything is."""
+    """Return a warning about the size of the targets, or an empty text."""
     largest, smallest = float(sizes.max()), float(sizes[sizes > 0.0].min())
     slope = loss.lipschitz
     if slope is None:
@@ -1241,7 +1245,7 @@ def _words(loss: Loss, sizes: Array, reach: Callable[[], float] | None) -> str:
 
 
 def _words_of_units(loss: Loss, sizes: Array) -> str:
-    """Say that targets are in very different units, if they are and steps have one length."""
+    """Return a warning if targets differ much in size and all steps have one length."""
     largest, smallest = float(sizes.max()), float(sizes[sizes > 0.0].min())
     if loss.lipschitz is not None and largest > _FAR * smallest:
         return (
@@ -1253,13 +1257,13 @@ def _words_of_units(loss: Loss, sizes: Array) -> str:
 
 
 def _words_of_origin(loss: Loss, kernel: Kernel, y: Any) -> str:
-    """Say that the targets are far from 0, if they are and the kernel has no constant term."""
+    """Return a warning if the targets are far from 0 and the kernel has no constant term."""
     if loss.lipschitz is None and loss.curvature is None:
-        return ""  # not of the scores themselves, but of a link
+        return ""  # scores pass through a link, so they are not in the unit of the targets
     if _has_bias(kernel):
         return ""
     rows = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-    # No median: targets may be all but constant in a large part of the rows.
+    # The mean, not the median: most rows may share one value.
     middle, spread = rows.mean(axis=0), rows.std(axis=0)
     far = (spread > 0.0) & (np.abs(middle) > _OFF_CENTRE * spread)
     if not far.any():
@@ -1274,7 +1278,7 @@ def _words_of_origin(loss: Loss, kernel: Kernel, y: Any) -> str:
 
 
 def _has_bias(kernel: Kernel) -> bool:
-    """Whether a term of a kernel is constant, whatever its factor and the map before it."""
+    """Return whether a kernel has a constant term, whatever its factor and input map."""
     match kernel:
         case Bias():
             return True

@@ -1,6 +1,6 @@
-"""How a function stays small: keep all, compress, quantise, a budget, a dictionary, features.
+"""Expansions: how a function stays small, by compression, a budget, a dictionary or features.
 
-Expansions are parameters only. The functions that they keep small are in :mod:`mercer.functions`.
+Expansions hold parameters only. The functions themselves are in :mod:`mercer.functions`.
 """
 
 from mercer.expansions.auto import Auto
@@ -34,8 +34,8 @@ __all__ = [
     "as_expansion",
 ]
 
-# What others call what is here, for the error message: here each has one name, because such an
-# expansion has settings by which it differs from theirs.
+# Names in other libraries, for the error message. Here each expansion has one name, because its
+# settings differ from theirs.
 ELSEWHERE = {
     "bsgd": "budget",
     "fourier": "random_features",
@@ -59,14 +59,14 @@ def as_expansion(value: object) -> Expansion:
     Parameters
     ----------
     value : str or Expansion
-        ``"auto"`` (:class:`Auto`, which estimators take where they can learn by sums),
-        ``"komp"``, ``"full"``, ``"budget"``, ``"dictionary"``, ``"random_features"`` (block size
-        by the number of rows), ``"stream"`` or an expansion, which is returned as it is.
+        ``"auto"`` (:class:`Auto`, which estimators use if they can learn by sums), ``"komp"``,
+        ``"full"``, ``"budget"``, ``"dictionary"``, ``"random_features"`` (block size chosen by the
+        number of rows), ``"stream"``, or an expansion, which is returned unchanged.
 
     Raises
     ------
     ValueError
-        For anything else, with the names that exist.
+        For any other value; the message lists the names.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The default: parts that learn by sums, chosen by a race."""
+"""The default expansion: a sum of parts that learn by sums over rows, chosen by a race."""
 
 from __future__ import annotations
 
@@ -23,60 +23,59 @@ def _check_block_length(name: str, value: Any) -> None:
 
 
 class Auto(Expansion):
-    r"""Let a race on the first rows choose everything, and learn by second-order sums.
+    r"""Choose everything by a race on the first rows, and learn by second-order sums.
 
-    The function is a weighted sum of parts, :math:`f = \sum_p v_p f_p`, each a kernel expansion:
-    some on a thousand points for the whole space and, where there are rows enough, partitions of it
-    into cells with an expansion on all of their rows (:class:`mercer.kernels.Partitioned`); and one
-    on the leaves of trees (:class:`mercer.maps.Leaves`), for thresholds. A race
-    of pilots decides which families of kernels, how inputs are scaled, projected or weighted, and
-    the length scales; parts learn by ridge regression; rows that are predicted before they are
-    learned choose ridges and weights. Scores of classes are f + b f³, with the b >= 0 that
-    calibrates probabilities best. Of other losses of numbers than the squared one (quantiles,
-    Huber, counts, ...), and under a risk, the sum is the mean, or scores without the risk, and what
-    takes it to the minimum is learned on the rows that chose the weights: a function of the inputs
-    and of the mean (:class:`mercer.sums.Correction`). Test data have no part in any of it. Up to
-    2,000 rows each part has all of them as its points, and a kernel of another family.
+    The function is a weighted sum of parts, :math:`f = \sum_p v_p f_p`, each a kernel expansion.
+    Some parts have a thousand points for the whole space. With enough rows there are also
+    partitions of the space into cells, each cell with an expansion on all of its rows
+    (:class:`mercer.kernels.Partitioned`). One part is on the leaves of trees
+    (:class:`mercer.maps.Leaves`), for thresholds. A race of pilot fits chooses the families of
+    kernels, the scaling, projection or weighting of the inputs, and the length scales. Parts learn
+    by ridge regression. Rows that are predicted before they are learned choose ridges and weights.
+    Scores of classes are f + b f³, with the b >= 0 that calibrates probabilities best. For other
+    losses than the squared one in regression (quantiles, Huber, counts, ...), and under a risk, the
+    sum estimates the mean, or the scores without the risk. A function of the inputs and of this sum
+    (:class:`mercer.sums.Correction`), learned on the rows that chose the weights, turns it into the
+    minimiser. Test data are never used. With up to 2,000 rows, each part has all rows as its
+    points, and each has a kernel of another family.
 
-    Memory is bounded, however many rows come: 20,000 rows at first, then sums and the rows of cells
-    (``max_memory``; where it ends, sums take the place of these rows), and the last 5,000 to 13,000
+    Memory is bounded, however many rows come: the first 20,000 rows, then sums and the rows of
+    cells (``max_memory``; beyond it, sums replace the rows of cells), and the last 5,000 to 13,000
     rows. Rows are seen once.
 
     Parameters
     ----------
     budget_seconds : float or None, default=None
-        CPU time to aim at in learning as many rows as are expected, on an ordinary core: smaller
-        and fewer parts are taken where all of them would take longer. None for no limit. It
-        counts operations, not seconds, so that the result does not depend on the machine's load.
+        CPU time to aim at, on an ordinary core, for learning the expected rows: smaller and fewer
+        parts are used if all parts would take longer. None for no limit. Operations are counted,
+        not seconds, so the result does not depend on the machine's load.
     max_memory : int, default=1073741824
-        Bytes for the sums of all parts and the rows that cells keep. However many rows come they
-        do not take more: the points of the global parts, the cells of partitions and, of a
-        ``Partitioned`` kernel of your own, the points of a cell are limited by it. Points beside
-        sums and coefficients come on top, and while solving three more matrices as large as that
-        of the largest dictionary.
+        Bytes for the sums of all parts and for the rows that cells keep. It limits the points of
+        the global parts, the cells of partitions and, for a ``Partitioned`` kernel of your own, the
+        points of a cell. Points beside sums and coefficients come on top. So do, while solving,
+        three more matrices as large as the matrix of the largest dictionary.
     forgetting : float, default=1.0
-        Factor of the sums for each row that is learned, below 1 for streams that drift. A row
-        counts about a third (1/e) of a new one after 1 / (1 - forgetting) further rows.
+        Factor of the sums for each learned row, below 1 for streams that drift. A row counts about
+        a third (1/e) of a new one after 1 / (1 - forgetting) further rows.
     refresh : float, default=0.1
-        On a stream, predictions go by a new solution once the rows (with ``forgetting``: those
-        that still count) have grown by this share. After ``fit`` they go by all rows.
+        On a stream, predictions use a new solution once the number of rows has grown by this share
+        (with ``forgetting``: the number of rows that still count). After ``fit`` they use all rows.
     expected_rows : int or None, default=None
-        Rows that a stream will have, if known: cells are then laid out for them, and keep them if
-        the memory is enough. ``fit`` knows it.
+        Number of rows of a stream, if known: cells are then laid out for that many rows, which they
+        keep if memory allows. ``fit`` knows the number.
     resumable : bool, default=False
-        Whether a model file holds the sums after ``fit``, too, however large they are, so that
-        learning can go on from the file. Files of models that learn from streams always do.
+        Whether a model file holds the sums after ``fit``, however large they are, so that learning
+        can continue from the file. Files of models that learn from streams always do.
     block_length : int or "auto", default="auto"
-        Rows in succession that are held out together when kernels, ridges and weights are
-        judged (block cross-validation). 1 for rows in no order; more, up to a fifth of the rows,
-        for those of a series, where a row that is held out beside its neighbours is easier to
-        predict than rows of the future will be. ``"auto"`` holds out blocks of 50 (fewer where
-        there are few rows) if errors on them are a quarter higher than on as many rows drawn at
-        random, in the order in which ``fit`` or a stream gets them; single rows else, where there
-        are fewer than 200 rows or only one input, and where rows are sorted by a target. Rows of
-        weight 0 are none.
+        Number of consecutive rows held out together when kernels, ridges and weights are judged
+        (block cross-validation). 1 is for rows in no order. More, up to a fifth of the rows, is for
+        time series: a row held out beside its neighbours is easier to predict than future rows.
+        ``"auto"`` compares errors on blocks of 50 rows (fewer if there are few rows), in the order
+        of arrival, with errors on as many random rows. It holds out blocks if their errors are a
+        quarter higher, otherwise single rows. It also holds out single rows with fewer than 200
+        rows, with only one input, or if rows are sorted by a target. Rows of weight 0 do not count.
     seed : int, default=0
-        Of dictionaries, anchors and pilots.
+        Seed for dictionaries, anchors and pilots.
 
     Raises
     ------
@@ -129,11 +128,11 @@ class Auto(Expansion):
 
     @property
     def averages(self) -> bool:
-        """See :class:`Expansion`: what is solved needs no averaging."""
+        """False: a solution of equations needs no averaging."""
         return False
 
     def sized(self, n_rows: int | None, n_outputs: int) -> Auto:
-        """See :class:`Expansion`: with the number of rows, if it is known."""
+        """Return this expansion with the number of rows filled in, if it is known."""
         if n_rows is None or self.expected_rows is not None:
             return self
         return Auto(**{**self.get_params(deep=False), "expected_rows": n_rows})

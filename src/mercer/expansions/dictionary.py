@@ -1,4 +1,4 @@
-"""A dictionary that is fixed early, on which the function is solved for."""
+"""A dictionary chosen on the first rows, with coefficients solved for on all rows."""
 
 from __future__ import annotations
 
@@ -13,71 +13,72 @@ from mercer.numerics.step import Compressor
 from mercer.sums import CENTERS
 from mercer.validation import check_choice, check_integer, check_real
 
-#: Ridges that are raced if none is given.
+#: Ridges compared if none is given.
 RIDGES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
-# Rows to choose the dictionary from: at least, for each point, and at most.
+# Number of rows from which the dictionary is chosen: at least, per point, and at most.
 _FIRST_ROWS, _ROWS_PER_POINT, _MOST_FIRST_ROWS = 2000, 5, 30_000
-# Automatic sizes, and rows of `fit` for each point.
+# Limits of the automatic size, and rows of `fit` per point.
 _SMALLEST, _LARGEST, _ROWS_FOR_A_POINT = 1000, 2000, 8
 
 
 class Dictionary(Expansion):
-    r"""A dictionary fixed on the first rows, and coefficients solved for on all of them.
+    r"""A dictionary chosen on the first rows, with coefficients solved for on all rows.
 
     The squared loss is solved exactly: :math:`f = \sum_i w_i k(d_i, \cdot)` on the dictionary D is
-    the minimiser of :math:`\frac{1}{W} \sum_j w_j |f(x_j) - y_j|^2 + \lambda \|f\|^2` over all
-    rows so far. Sums over the rows are kept (:math:`M^2` numbers for M points), no rows. All other
-    objectives are learned by Newton steps with the bound of their curvature as the metric
-    (:class:`mercer.sums.NewtonSteps`), which need no step size: classifiers from the
-    ridge regression on labels -1 and +1 onwards, regressions from that on the targets, others from
-    0. Where slopes jump, the curvature is that of the objective smoothed over a width: 1 for
-    margins, the mean absolute residual of the ridge regression for regressions. Value functions are
-    solved for, too (for ``method="td"`` that is LSTD).
+    the minimiser of :math:`\frac{1}{W} \sum_j w_j |f(x_j) - y_j|^2 + \lambda \|f\|^2` over all rows
+    so far. Only sums over the rows are kept (:math:`M^2` numbers for M points). All other
+    objectives are learned by Newton steps, with the bound of their curvature as the metric
+    (:class:`mercer.sums.NewtonSteps`), which need no step size. Classifiers start from the ridge
+    regression on labels -1 and +1, regressions from the ridge regression on the targets, other
+    objectives from 0. Where slopes jump, the curvature is that of a smoothed objective; the width
+    of smoothing is 1 for margins, and the mean absolute residual of the ridge regression for
+    regressions. Value functions are solved for, too (for ``method="td"`` this is LSTD).
 
-    Regressions with another loss than the squared one, nothing forgotten and ``step_size="auto"``
-    begin on as many of the first rows as 600 MB of features hold: with 45 whole steps on all of
-    these at once, which have momentum and smooth the loss less and less. If these are all rows,
-    that is the solution, in one visit of each, and the history has the loss after it.
+    Regressions with another loss than the squared one, ``forgetting=1`` and ``step_size="auto"``
+    start on as many first rows as 600 MB of features hold: with 45 steps on all of these rows at
+    once, which have momentum and smooth the loss less and less. If these are all rows, the result
+    is the solution, each row is visited once, and the history holds the loss after it.
 
-    A ``step_size`` of the estimator's is in units of the longest step that does not overshoot on
-    its rows; "auto" falls to 0 over the steps of ``fit``, and like 1 / sqrt(t) on streams, whose
-    steps are averaged. They are made on 256 rows at least, or half a row for each point; rows too
-    few for one wait. ``fit`` goes over its rows often enough for 50 steps.
+    A ``step_size`` of the estimator is in units of the longest step that does not overshoot on its
+    rows. "auto" falls to 0 over the steps of ``fit``, and like 1 / sqrt(t) on streams, whose steps
+    are averaged. A step uses at least 256 rows, or half a row per point; fewer rows wait. ``fit``
+    repeats its rows until 50 steps are made.
 
-    Until ``first_rows`` rows have come, those are kept, and f is learned from all of them on a
-    dictionary of rows drawn at random. Then the dictionary is chosen and stays. ``fit`` chooses
-    it on its first rows, too, in the order in which it visits them.
+    Until ``first_rows`` rows have come, the rows are kept, and f is learned from all of them on a
+    dictionary of randomly drawn rows. Then the dictionary is chosen for good. ``fit``, too, chooses
+    it on the first rows that it visits.
 
     Parameters
     ----------
     size : int or "auto", default=1000
-        Number of points M, at most: a row costs about 2 M d + M² operations for d inputs, a
-        solution M³ / 3. "auto" is an eighth of the rows of ``fit``, at least 1,000 and at most
-        2,000, and 1,000 for streams.
+        Largest number of points M. A row costs about 2 M d + M² operations for d inputs, a solution
+        M³ / 3. "auto" is an eighth of the rows of ``fit``, between 1,000 and 2,000, and 1,000 for
+        streams.
     centers : {"kmeans", "uniform", "leverage", "komp"}, default="kmeans"
-        How the points are chosen: means of clusters, for classifiers of each class on its own;
-        rows drawn at random, or by their leverage; the rows that kernel orthogonal matching
-        pursuit keeps of the mean of all kernels (slow from some hundred points on).
+        How points are chosen: means of clusters (for classifiers, in each class separately); rows
+        drawn at random, or by their leverage; or the rows with which kernel orthogonal matching
+        pursuit approximates the mean of all kernels (slow beyond some hundred points).
     ridge : float, sequence of float, "auto" or None, default="auto"
-        Ridge parameter of the objective. Of several values the best on the last rows (5 %, 100 to
-        5,000 of them) is taken, by the squared error of the ridge regression. "auto" is 1e-2,
-        1e-3, ..., 1e-8. None is the ``regularization`` of the estimator. Objectives that are no
-        loss of targets (pairs, transitions, density ratios, novelty) take that for "auto", and no
-        sequence.
+        Ridge parameter of the objective. Of several values, the one with the smallest squared error
+        of the ridge regression on the last rows (5 %, 100 to 5,000 rows) is used. "auto" compares
+        1e-2, 1e-3, ..., 1e-8. None is the ``regularization`` of the estimator. Objectives without a
+        loss of targets (pairs, transitions, density ratios, novelty) use that for "auto" too, and
+        refuse a sequence.
     first_rows : int or "auto", default="auto"
-        Rows kept until the dictionary is chosen. "auto": 5 for each point, at least 2,000 and at
-        most 30,000 (or ``size``).
+        Rows kept until the dictionary is chosen. "auto" is 5 per point, between 2,000 and 30,000
+        (or ``size``).
     forgetting : float, default=1.0
-        Factor by which a row's weight falls with each row after it, in (0, 1]: 1 - 1e-4 for a
-        memory of about 10,000 rows.
+        Factor on the weights of all earlier rows for each new row, in (0, 1]: 1 - 1e-4 for a memory
+        of about 10,000 rows.
     refresh : float, default=0.05
-        A stream is solved anew for a prediction once it has grown by this part since it last was;
-        0 means always. ``fit`` ends solved.
+        On a stream, a prediction solves again once the stream has grown by this share since the
+        last solution; 0 means always. ``fit`` ends solved.
     precision : {"double", "single"}, default="double"
-        Of kernel values. "single" is up to twice as fast; sums and solutions are in double, but
-        the smallest useful ridge is about 1e-7 of the largest kernel value.
+        Precision of kernel values. "single" is up to twice as fast. Sums and solutions are in
+        double precision, but the smallest useful ridge is then about 1e-7 of the largest kernel
+        value.
     seed : int, default=0
-        Of the choice of points.
+        Seed for the choice of points.
 
     Raises
     ------
@@ -102,7 +103,7 @@ class Dictionary(Expansion):
     (30, 1)
     """
 
-    #: Steps are those of equations that are solved; see ``RandomFeatures.mode``.
+    #: Learning solves equations; see ``RandomFeatures.mode``.
     mode = "solve"
 
     def __init__(
@@ -145,7 +146,7 @@ class Dictionary(Expansion):
             ridge_values(self.ridge, RIDGES)
 
     def sized(self, n_rows: int | None, n_outputs: int) -> Dictionary:
-        """See :class:`Expansion`: with the size as a number."""
+        """Return this expansion with the size as a number."""
         if not isinstance(self.size, str):
             return self
         size = min(max(_SMALLEST, (n_rows or 0) // _ROWS_FOR_A_POINT), _LARGEST)
@@ -159,7 +160,7 @@ class Dictionary(Expansion):
         return n_first_rows(int(self.size))
 
     def ridges(self) -> tuple[float, ...]:
-        """Ridges that are raced; empty for the regularization of the estimator."""
+        """Ridges to compare; empty if the estimator's ``regularization`` is the ridge."""
         return () if self.ridge is None else ridge_values(self.ridge, RIDGES)
 
     @property
@@ -168,7 +169,7 @@ class Dictionary(Expansion):
         return np.dtype(np.float32 if self.precision == "single" else np.float64)
 
     def compressor(self, kernel: Kernel) -> Compressor:
-        """See :class:`Expansion`: nothing is compressed.
+        """Raise an error, since nothing is compressed.
 
         Raises
         ------
@@ -183,25 +184,25 @@ class Dictionary(Expansion):
 
 
 def n_first_rows(size: int) -> int:
-    """Rows to look at before the first solution on so many features."""
+    """Return the number of rows to collect before the first solution for ``size`` features."""
     wanted = max(_FIRST_ROWS, _ROWS_PER_POINT * size)
     return max(min(wanted, _MOST_FIRST_ROWS), size)
 
 
 def ridge_values(ridge: object, automatic: Sequence[float]) -> tuple[float, ...]:
-    """Ridge parameters as a tuple.
+    """Return ridge parameters as a tuple.
 
     Parameters
     ----------
     ridge : float, sequence of float or "auto"
-        As given by the user.
+        Ridges as the user gave them.
     automatic : sequence of float
-        What "auto" means.
+        Ridges that "auto" stands for.
 
     Raises
     ------
     ValueError
-        If it is none of these, or a value is not positive.
+        If ``ridge`` is of another kind, or a value is not positive.
 
     Examples
     --------

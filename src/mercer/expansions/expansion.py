@@ -1,4 +1,4 @@
-"""How a kernel expansion stays small: what is asked, and the ways that keep points of the rows."""
+"""Base class of expansions, and the expansions that keep some of the rows as points."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from mercer.validation import check_real, choice, integer, or_none, parameters, 
 
 UNLIMITED = np.iinfo(np.int64).max // 4
 
-# Tolerance of the automatic choice, in units of what one row adds to the function.
+# Automatic tolerance, as a fraction of what one row adds to the function.
 _AUTO_TOLERANCE = 0.25
 
-# k(d, d) P_jj above this, and the explicit inverse gives way to a triangular root: its errors
+# If some k(d, d) P_jj exceeds this, a triangular root replaces the explicit inverse, whose errors
 # grow with the square of the condition number.
 CONDITIONING_LIMIT = 1e5
 
@@ -27,27 +27,27 @@ CONDITIONING_LIMIT = 1e5
 class Expansion(Component):
     r"""How :math:`f = \sum_i w_i k(d_i, \cdot)` stays small: parameters only.
 
-    The function itself is a :class:`mercer.functions.KernelExpansion`, which asks its
-    ``Expansion`` three things: what compression runs, how much error a step may make, and how
-    many points there may be. A new way of compressing answers these and adds its compiled
-    function to ``mercer.numerics.step.compress``. One that brings another kind of function has a
-    method ``start``, as :func:`mercer.functions.start` says.
+    A :class:`mercer.functions.KernelExpansion` is the function itself. It asks its ``Expansion``
+    which compression to run, how much error a step may make, and how many points are allowed. A new
+    compression answers these questions and adds its compiled function to
+    ``mercer.numerics.step.compress``. An expansion with another kind of function has a method
+    ``start`` instead, see :func:`mercer.functions.start`.
     """
 
-    #: Which point goes first when one must.
+    #: Which point is removed first.
     rule: int = GREEDY
-    #: Newcomers closer than this to the span of the rest (squared, relative) are absorbed; the
-    #: arithmetic has a smallest value of its own.
+    #: New points closer than this to the span of the others (squared, relative) are absorbed;
+    #: rounding sets a lower limit of its own.
     absorb: float = 0.0
     #: Largest model order after a step; None for no limit.
     max_size: int | None = None
-    #: How coefficients move: ``"faithful"`` by gradient steps in the norm of the kernel, or one of
-    #: the other modes of :class:`RandomFeatures`.
+    #: How coefficients are learned: ``"faithful"`` by gradient steps in the norm of the kernel, or
+    #: another mode of :class:`RandomFeatures`.
     mode: str = "faithful"
 
     @property
     def averages(self) -> bool:
-        """Whether averaged coefficients make sense: not if points live for a short time only."""
+        """Whether averaged coefficients make sense: not if points are removed soon."""
         return True
 
     @property
@@ -56,60 +56,60 @@ class Expansion(Component):
         return False
 
     def sized(self, n_rows: int | None, n_outputs: int) -> Expansion:
-        """Return this expansion with sizes filled in that were left open.
+        """Return this expansion with its automatic sizes resolved.
 
         Parameters
         ----------
         n_rows : int or None
             Rows of ``fit``; None for a stream.
         n_outputs : int
-            Components of f.
+            Number of outputs of f.
         """
         return self
 
     def compressor(self, kernel: Kernel) -> Compressor:
-        """Compression to run.
+        """Return the compression to run.
 
         Parameters
         ----------
         kernel : Kernel
-            With its numbers resolved.
+            Kernel with its numbers resolved.
 
         Raises
         ------
         ValueError
-            If the compression does not exist for this kernel.
+            If the compression is not available for this kernel.
         """
         raise NotImplementedError
 
     def limit(self) -> int:
-        """Largest model order after a step."""
+        """Return the largest model order after a step."""
         return UNLIMITED if self.max_size is None else self.max_size
 
     def tolerances(
         self, step_sizes: NDArray[np.float64], first_step: int, typical_norm: float
     ) -> NDArray[np.float64]:
-        """RKHS error that each step may make.
+        """Return the RKHS error that each step may make.
 
         Parameters
         ----------
         step_sizes : ndarray of shape (n_steps,)
             Step size of each step.
-        first_step : int
+        Number of the first step, counted from 1.
             Number of the first of them, counted from 1.
-        typical_norm : float
+        RKHS norm that one row adds to the function at unit step size; used by automatic choices.
             RKHS norm that one row adds to the function at unit step size, for automatic choices.
         """
         return np.zeros(step_sizes.size)
 
 
 class Full(Expansion):
-    """Keep all points that moved the function, or only the last ``max_size`` of them.
+    """Keep all points that changed the function, or only the last ``max_size`` of them.
 
-    Without a cap this is functional stochastic gradient descent as it stands: exact, and as large
-    as the stream. With one it is NORMA's truncation: old terms have shrunk by
-    ``(1 - step_size * regularization)**age``, so that dropping the oldest costs little *if*
-    ``max_size * step_size * regularization`` is well above 1.
+    Without a cap this is plain functional stochastic gradient descent: exact, and as large as the
+    stream. With a cap it is NORMA's truncation: old terms have shrunk by ``(1 - step_size *
+    regularization)**age``, so dropping the oldest costs little *if* ``max_size * step_size *
+    regularization`` is well above 1.
 
     Parameters
     ----------
@@ -156,26 +156,26 @@ def _refuse_both(komp: KOMP) -> None:
 
 
 class KOMP(Expansion):
-    r"""Remove points after every step while the function moves by at most a tolerance.
+    r"""Remove points after every step as long as the function moves by at most a tolerance.
 
-    After each step the points are removed greedily, the others refitted, as long as
-    :math:`\|f_{after} - f_{before}\|_H \le` tolerance. The bound holds for every step, whatever
-    the data; only ``max_size`` can force a larger error, which is then reported in ``history_``.
-    Distances below about 1e-8 of the coefficients cannot be told from zero in float64.
+    After each step, points are removed greedily and the other coefficients refitted, as long as
+    :math:`\|f_{after} - f_{before}\|_H \le` tolerance. The bound holds for every step and any data;
+    only ``max_size`` can force a larger error, which is then reported in ``history_``. In float64,
+    distances below about 1e-8 of the coefficients are indistinguishable from zero.
 
     Parameters
     ----------
     tolerance : float, callable or None, default=None
-        RKHS norm of the error per step; a callable maps the step number (1, 2, ...) to it.
-        0 removes only what is linearly dependent. The error is spent per mini-batch: one row
-        changes the function by about ``step_size / batch_size``.
+        RKHS norm of the error per step; a callable maps the step number (1, 2, ...) to it. 0
+        removes only linearly dependent points. The tolerance is per mini-batch: one row changes the
+        function by about ``step_size / batch_size``.
     parsimony : float or None, default=None
-        The constant K of the rule tolerance = K · step_size\ :sup:`1.5`, which ties the tolerance
-        to the step size so that both errors vanish together. Give this or ``tolerance``.
-        With neither, the tolerance is a quarter of what a single row adds to the function.
+        The constant K of the rule tolerance = K · step_size\ :sup:`1.5`, which makes both errors
+        vanish together. Give either this or ``tolerance``. With neither, the tolerance is a quarter
+        of what a single row adds to the function.
     max_size : int or None, default=None
-        Hard cap on the model order. Memory is max_size² numbers for the inverse Gram matrix
-        besides the points themselves, and twice that while arrays grow.
+        Hard cap on the model order. Memory is max_size² numbers for the inverse Gram matrix, in
+        addition to the points, and twice that while arrays grow.
 
     References
     ----------
@@ -208,7 +208,7 @@ class KOMP(Expansion):
 
     @property
     def needs_inverse(self) -> bool:
-        """Whether the compression needs the inverse Gram matrix: yes."""
+        """True: the compression needs the inverse Gram matrix."""
         return True
 
     def compressor(self, kernel: Kernel) -> Compressor:
@@ -228,9 +228,9 @@ class KOMP(Expansion):
 
 
 class Budget(Expansion):
-    """Keep at most ``size`` points: what exceeds the budget is removed, projected or merged.
+    """Keep at most ``size`` points; points beyond the budget are merged, projected or removed.
 
-    All three act on the point whose term has the smallest RKHS norm.
+    Each strategy acts on the point whose term has the smallest RKHS norm.
 
     Parameters
     ----------
@@ -238,10 +238,10 @@ class Budget(Expansion):
         Largest model order.
     strategy : {"merge", "project", "remove"}, default="merge"
         - ``"merge"``: replace it and its best partner by one point between them. Gaussian kernel
-          only; the merged points are no data points. Best accuracy at a given size for ``hinge``
+          only; merged points are not data points. Most accurate at a given size for ``hinge``
           losses, single rows and large budgets.
         - ``"project"``: delete it and refit the others (needs size² numbers).
-        - ``"remove"``: delete it. Cheap, and poor at small budgets.
+        - ``"remove"``: delete it. Cheap, but inaccurate with small budgets.
 
     References
     ----------
@@ -254,7 +254,7 @@ class Budget(Expansion):
     """
 
     rule = SMALLEST
-    # Nothing else keeps the Gram matrix of a full budget from becoming singular.
+    # Keeps the Gram matrix of a full budget from becoming singular; nothing else does.
     absorb = 1e-6
 
     _parameters = parameters(size=integer(low=1), strategy=choice("merge", "project", "remove"))
@@ -288,5 +288,5 @@ class Budget(Expansion):
     def tolerances(
         self, step_sizes: NDArray[np.float64], first_step: int, typical_norm: float
     ) -> NDArray[np.float64]:
-        """See :class:`Expansion`: nothing is removed while there is room."""
+        """Return -1 for each step: no point is removed before the budget is full."""
         return np.full(step_sizes.size, -1.0)

@@ -1,4 +1,4 @@
-"""Random features that grow with the stream and are drawn from seeds, never stored (DSG)."""
+"""Random features that grow with the stream and are redrawn from seeds, never stored (DSG)."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from mercer.validation import (
 
 MODES = ("newton", "faithful", "cyclic", "solve")
 GROWTHS = ("auto", "block", "doubling", "fixed")
-#: Ridges that are raced in newton mode: no single one is good on all data.
+#: Ridges compared in newton mode: no single one suits all data.
 RIDGES = (3e-2, 1e-2, 1e-3, 1e-4, 1e-5)
 _MOST_BLOCKS = 2**32
-# Sizes of blocks of the automatic choice.
+# Limits of the automatic block size.
 _SMALLEST, _LARGEST = 128, 1024
 _ROWS_UNKNOWN_BLOCK = 256
 
 
 class Plan(NamedTuple):
-    """Sizes of a run.
+    """Sizes of a run of learning.
 
     Attributes
     ----------
     block_size : int
-        Features of a block.
+        Features per block.
     rows_per_step : int
-        Rows that one step learns, and that one block is drawn for.
+        Rows per step; each step draws one block.
     n_passes : int
         Passes over the rows of ``fit``.
     """
@@ -87,63 +87,63 @@ def _check_ridge_of_mode(features: RandomFeatures) -> None:
 
 
 class RandomFeatures(Expansion):
-    r"""Keep f as coefficients of random features, drawn in blocks from a seed.
+    r"""Represent f by coefficients of random features, drawn in blocks from a seed.
 
-    A step draws a new block of features, puts on it what the rows of the step ask for, and keeps
-    the block's coefficients only: its features are a function of (seed, block number) and are
-    made again when f is evaluated. So f needs ``block_size * n_outputs`` numbers a step, whatever
-    the number of inputs, and no number of features has to be chosen beforehand.
+    Each step draws a new block of features, fits coefficients on it to the rows of the step, and
+    keeps only these coefficients. The features are a function of (seed, block number) and are
+    recomputed when f is evaluated. So f needs ``block_size * n_outputs`` numbers per step, for any
+    number of inputs, and the number of features need not be chosen in advance.
 
     Parameters
     ----------
     block_size : int or "auto", default=256
-        Features of a block. "auto" takes it from the number of rows of ``fit``: 1,024 from
-        51,200 rows on, less for fewer, but at least 128 (256 for several outputs).
+        Features per block. "auto" depends on the number of rows of ``fit``: 1,024 from 51,200 rows
+        on, fewer below, but at least 128 (256 for several outputs).
     mode : {"newton", "faithful", "cyclic", "solve"}, default="newton"
         ``"newton"``: fit the block by regularised least squares to the step's slopes. Learns
-        fastest by far and is biased towards another norm: for prediction.
+        fastest by far, but is biased towards another norm: for prediction.
         ``"faithful"``: the paper's gradient step, which converges to the minimiser of the
         regularised objective: for Gaussian processes, quantile levels, density ratios, novelty.
-        ``"cyclic"``: blocks are visited in turns, each visit a Newton step in its coefficients on
-        the regularised objective. Converges to the minimiser over the features there are; bounds
-        the cost of a prediction by ``max_blocks * block_size`` features.
-        ``"solve"``: one block for good, on which a squared loss is solved for from sums over all
-        rows, and other objectives make Newton steps, as with
-        :class:`mercer.expansions.Dictionary`. The features' kernel is the approximate one.
+        ``"cyclic"``: visit the blocks in turn, each with a Newton step in its coefficients on the
+        regularised objective. Converges to the minimiser over the existing features; a prediction
+        costs at most ``max_blocks * block_size`` features.
+        ``"solve"``: one fixed block, on which a squared loss is solved for from sums over all rows,
+        and other objectives take Newton steps, as with :class:`mercer.expansions.Dictionary`.
+        The features' kernel is the approximate one.
     growth : {"auto", "block", "doubling", "fixed"}, default="auto"
-        ``"block"``: one more block every step (in cyclic mode until there are ``max_blocks``).
-        ``"doubling"``: twice the blocks once all were visited twice (cyclic). ``"fixed"``: all
-        ``max_blocks`` from the beginning (cyclic). ``"auto"`` is "block", in cyclic mode "fixed".
+        ``"block"``: one more block every step (in cyclic mode up to ``max_blocks``).
+        ``"doubling"``: twice the blocks after all were visited twice (cyclic). ``"fixed"``: all
+        ``max_blocks`` from the start (cyclic). ``"auto"`` is "fixed" in cyclic mode, else "block".
     max_blocks : int or None, default=None
         Largest number of blocks in cyclic mode; None means 16.
     ridge : float, sequence of float or "auto", default="auto"
-        In newton mode what is added to the block's covariance, whose eigenvalues add up to 1. With
-        several values a model is learned for each on the same features, at a tenth of the cost
-        each, and the best on rows not learned is kept: several passes hold some rows out for
-        this. "auto" races 3e-2, 1e-2, 1e-3, 1e-4 and 1e-5. In cyclic mode several values race in
-        the place of ``regularization``; in solve mode they are that of the objective, "auto" is
-        1e-2, 1e-3, ..., 1e-8, and the best on the last rows is taken.
+        Newton mode: what is added to the block's covariance, whose eigenvalues sum to 1. With
+        several values, one model per value is learned on the same features, at a tenth of the cost
+        each, and the best on held-out rows is kept; runs of several passes hold rows out for this.
+        "auto" compares 3e-2, 1e-2, 1e-3, 1e-4 and 1e-5. Cyclic mode: several values are compared in
+        place of ``regularization``. Solve mode: the ridge of the objective; "auto" is 1e-2, 1e-3,
+        ..., 1e-8, and the best on the last rows is used.
     design : {"auto", "iid", "orthogonal", "hadamard", "sobol"}, default="auto"
         How frequencies are drawn: independently; orthogonal to each other; by fast Hadamard
-        transforms (many inputs: up to ten times faster); from a Sobol sequence (few inputs: far
-        more accurate). "auto" chooses by the number of inputs.
+        transforms (up to ten times faster with many inputs); from a Sobol sequence (far more
+        accurate with few inputs). "auto" chooses by the number of inputs.
     paired : bool, default=True
-        Cosine and sine of every frequency, rather than one cosine with a random phase: more
-        accurate for half the projections.
+        Use the cosine and sine of every frequency instead of one cosine with a random phase: more
+        accurate, with half the projections.
     precision : {"single", "double"}, default="single"
-        Of features and coefficients; solves are in double.
+        Precision of features and coefficients; equations are solved in double precision.
     cache_bytes : int, default=268435456
-        Memory for the numbers of blocks, beyond which they are drawn again when needed.
+        Memory for the random numbers of blocks; beyond it they are redrawn when needed.
     min_steps : int, default=100
-        ``fit`` goes over its rows more often than the estimator's ``n_passes`` until this many
-        steps are made; in the modes ``"faithful"`` and ``"solve"`` it does not.
+        ``fit`` repeats its rows beyond the estimator's ``n_passes`` until this many steps are made;
+        not in the modes ``"faithful"`` and ``"solve"``.
     seed : int, default=0
-        Of the features. The same seed gives the same features everywhere.
+        Seed for the features. The same seed gives the same features everywhere.
 
     Raises
     ------
     ValueError
-        For values out of range, and for a growth that the mode does not have.
+        For values out of range, and for a growth that the mode does not support.
 
     References
     ----------
@@ -200,7 +200,7 @@ class RandomFeatures(Expansion):
         self._check()
 
     def ridges(self) -> tuple[float, ...]:
-        """Ridges that are raced; empty where the regularization of the objective is the ridge."""
+        """Ridges to compare; empty if the objective's regularization is the ridge."""
         automatic = {"newton": RIDGES, "solve": SOLVED_RIDGES}
         if isinstance(self.ridge, str):
             return automatic.get(self.mode, ())
@@ -208,12 +208,12 @@ class RandomFeatures(Expansion):
 
     @property
     def n_first_rows(self) -> int:
-        """Rows kept in solve mode until learning begins; a block size must be there."""
+        """Rows kept in solve mode until learning begins; the block size must be a number."""
         return n_first_rows(int(self.block_size))
 
     @property
     def averages(self) -> bool:
-        """Whether averaged coefficients make sense: for plain gradient steps only."""
+        """Whether averaged coefficients make sense: only for plain gradient steps."""
         return self.mode == "faithful"
 
     @property
@@ -223,7 +223,7 @@ class RandomFeatures(Expansion):
 
     @property
     def options(self) -> FeatureOptions:
-        """How features are drawn."""
+        """Options for drawing features."""
         return FeatureOptions(bool(self.paired), self.design)
 
     def plan(
@@ -233,33 +233,32 @@ class RandomFeatures(Expansion):
         n_rows: int | None = None,
         n_outputs: int = 1,
     ) -> Plan:
-        """Sizes of a run.
+        """Return the sizes of a run.
 
-        In faithful mode a step is a batch of the estimator. The other modes fit a block to the
-        rows of a step and need at least as many rows as features for it; smaller batches are
-        collected.
+        In faithful mode a step is a batch of the estimator. The other modes fit a block to the rows
+        of a step, which needs at least as many rows as features; smaller batches are collected.
 
         Parameters
         ----------
         batch_size, n_passes : int
-            Of the estimator.
+            Settings of the estimator.
         n_rows : int or None, default=None
-            Rows of a pass; None for a stream. ``fit`` makes a pass more where whole batches, or
-            rows held out, need it.
+            Rows per pass; None for a stream. ``fit`` makes one more pass if whole batches, or
+            held-out rows, need it.
         n_outputs : int, default=1
-            Components of f.
+            Number of outputs of f.
         """
         m = self._block_size(n_rows, n_outputs)
         if self.mode in ("faithful", "solve"):
             return Plan(m, batch_size, n_passes)
-        # A block visited again carries the noise of its earlier batches along.
+        # A revisited block carries the noise of its earlier batches.
         times = 8 if self.mode == "cyclic" else 4 if n_outputs > 1 else 2 if m < _LARGEST else 1
         rows = max(batch_size, times * m)
         steps = 1 if n_rows is None else max(1, round(n_rows / rows))
         return Plan(m, rows, max(n_passes, -(-self.min_steps // steps)))
 
     def _block_size(self, n_rows: int | None, n_outputs: int) -> int:
-        """Features of a block: for so many rows, if that is left to choose."""
+        """Return the features per block; "auto" depends on the number of rows."""
         if not isinstance(self.block_size, str):
             return int(self.block_size)
         if n_rows is None:
@@ -268,6 +267,6 @@ class RandomFeatures(Expansion):
         return int(min(max(2 ** int(np.log2(max(wanted, 1.0))), smallest), _LARGEST))
 
     def sized(self, n_rows: int | None, n_outputs: int) -> RandomFeatures:
-        """See :class:`Expansion`: with the block size as a number."""
+        """Return this expansion with the block size as a number."""
         block_size = self._block_size(n_rows, n_outputs)
         return RandomFeatures(**{**self.get_params(deep=False), "block_size": block_size})

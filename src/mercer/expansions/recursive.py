@@ -1,4 +1,4 @@
-"""Points that quantise the inputs, and dictionaries on which least squares are recursive."""
+"""Quantisation of the inputs, and recursive least squares on dictionaries (KRLS)."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from mercer.numerics.recursive_squares import ERROR, NEVER, OLDEST, Rules
 from mercer.numerics.step import QUANTISE, Compressor
 from mercer.validation import check_real, choice, integer, or_none, parameters, positive, real
 
-_LARGEST = 2**31  # points without a limit
+_LARGEST = 2**31  # stands for no limit
 _FACTOR = "It multiplies what earlier rows count with each row that comes."
 
 
 class Quantized(Expansion):
-    """Keep one point for each cell of the inputs: a row near a point adds to its coefficient.
+    """Quantise the inputs: a row near a point only adds to that point's coefficient.
 
-    A newcomer no farther than ``radius`` from its nearest point does not join; that point gets its
-    coefficient. With the squared loss, single rows, a constant step, no regularization and no
-    averages this is QKLMS; with ``radius=0`` rows that come again share a point, and nothing is
-    lost.
+    A row no farther than ``radius`` from its nearest point does not become a point; the nearest
+    point takes its coefficient. With the squared loss, single rows, a constant step, no
+    regularization and no averaging this is QKLMS. With ``radius=0``, repeated rows share a point,
+    and nothing is lost.
 
     Parameters
     ----------
     radius : float
-        Largest Euclidean distance of a row that adds to a point, in units of the inputs (with
-        ``kernel="auto"`` of the scaled ones): a fraction of the length scale.
+        Largest Euclidean distance at which a row adds to a point, in units of the inputs (with
+        ``kernel="auto"``, of the scaled inputs): a fraction of the length scale.
     max_size : int or None, default=None
-        Points that there may be. From then on every row adds to its nearest point, however far.
-        None is as many as balls of half the radius fit between the inputs.
+        Largest number of points. Once reached, every row adds to its nearest point at any distance.
+        With None, only ``radius`` bounds the number.
 
     References
     ----------
@@ -59,14 +59,14 @@ class Quantized(Expansion):
 
 
 class RecursiveLeastSquares(Expansion):
-    r"""Base of the expansions whose function is least squares, solved anew with every row.
+    r"""Base class of expansions that solve least squares exactly after every row.
 
-    f is the mean of a Gaussian process with the kernel as its covariance, seen through noise: each
-    row changes all coefficients in :math:`O(M^2)` operations for M points, in no steps of any
-    size, so that ``step_size``, ``batch_size``, ``average`` and ``n_passes`` play no role. Only the
-    squared loss has such equations (``"least_squares_margin"`` for classes). The members differ in
-    which rows become points (:attr:`tolerance`), which go (:attr:`removal`), and in what is
-    forgotten.
+    f is the posterior mean of a Gaussian process with the kernel as covariance, observed with
+    noise. Each row changes all coefficients, in :math:`O(M^2)` operations for M points. There are
+    no steps, so ``step_size``, ``batch_size``, ``average`` and ``n_passes`` are not used. Only the
+    squared loss (``"least_squares_margin"`` for classes) can be learned this way. Subclasses differ
+    in which rows become points (:attr:`tolerance`), which points are removed (:attr:`removal`), and
+    how they forget.
     """
 
     mode = "recursive"
@@ -74,22 +74,22 @@ class RecursiveLeastSquares(Expansion):
     tolerance: float = 0.0
     noise: float = 0.0
     forgetting: float = 1.0
-    #: What old rows give way to: the ``"prior"``, or nothing (``"exponential"``).
+    #: What forgetting tends to: the ``"prior"``, or no information (``"exponential"``).
     toward: str = "exponential"
-    #: Which point goes where one must: of the smallest ``"error"``, the ``"oldest"``, or None.
+    #: Which point is removed: with the smallest ``"error"``, the ``"oldest"``, or None for none.
     removal: str | None = None
-    #: Whether what a row taught goes with its point.
+    #: Whether removing a point also removes what its row taught.
     drops_rows: bool = False
     label_step: float = 0.0
 
     @property
     def averages(self) -> bool:
-        """Whether averaged coefficients make sense: no, there are no steps whose noise to take."""
+        """False: there are no noisy steps to average."""
         return False
 
     @property
     def rules(self) -> Rules:
-        """The same for compiled code."""
+        """These settings in the form for compiled code."""
         removal = {None: NEVER, "error": ERROR, "oldest": OLDEST}[self.removal]
         return Rules(
             float(self.tolerance),
@@ -103,7 +103,7 @@ class RecursiveLeastSquares(Expansion):
         )
 
     def compressor(self, kernel: Kernel) -> NoReturn:
-        """See :class:`Expansion`: nothing is compressed.
+        """Raise an error, since nothing is compressed.
 
         Raises
         ------
@@ -118,27 +118,27 @@ class RecursiveLeastSquares(Expansion):
 
 
 class ALD(RecursiveLeastSquares):
-    r"""Least squares on rows that are no linear combination of the points before (KRLS).
+    r"""Least squares on rows that are not linear combinations of earlier points (KRLS).
 
     A row becomes a point if :math:`k(x, \cdot)` is farther than ``tolerance`` from the span of the
-    points (approximate linear dependence). Any other row is a row of the regression all the same,
-    as its projection. Points never go, so that the size settles; no row is forgotten unless
-    ``forgetting`` says so.
+    points (approximate linear dependence). Any other row still takes part in the regression, by its
+    projection on the points. Points are never removed, so the size settles. Rows are forgotten only
+    with ``forgetting`` below 1.
 
     Parameters
     ----------
     tolerance : float, default=1e-3
-        Largest squared distance to the span, in units of k(x, x), of a row that is no point: nu of
-        the paper. The arithmetic has a smallest value of 1e-9.
+        Largest squared distance to the span, in units of k(x, x), at which a row does not become a
+        point: nu of the paper. Rounding sets a lower limit of 1e-9.
     max_size : int or None, default=1000
-        Points that there may be; from then on no row becomes one. Three matrices of this size are
-        the memory.
+        Largest number of points; once reached, no more rows become points. Memory is three matrices
+        of this size.
     noise : float, default=0.0
-        Variance of the noise in units of the signal's, that is the ridge that is added to k(x, x)
-        of each row. 0 is the paper's algorithm, whose only regularization is the small dictionary:
-        it interpolates what it has too few rows for.
+        Variance of the noise in units of the signal's variance: a ridge added to k(x, x) of each
+        row. 0 is the paper's algorithm, regularised only by the small dictionary: with too few rows
+        it interpolates.
     forgetting : float, default=1.0
-        Factor by which a row's weight falls with each row after it, in (0, 1].
+        Factor on the weights of all earlier rows for each new row, in (0, 1].
 
     References
     ----------
@@ -178,23 +178,24 @@ class ALD(RecursiveLeastSquares):
 
 
 class FixedBudget(RecursiveLeastSquares):
-    """Kernel ridge regression of the rows that matter most, or of the last ones (FB-KRLS).
+    """Kernel ridge regression on the rows that matter most, or on the last ones (FB-KRLS).
 
-    Every row becomes a point. Beyond ``size`` one goes with all that it taught: the row that the
-    others predict best, or the oldest, which is regression in a sliding window.
+    Every row becomes a point. Beyond ``size``, one point is removed with all that its row taught:
+    the row that the others predict best, or the oldest, which is regression in a sliding window.
 
     Parameters
     ----------
     size : int, default=100
-        Number of rows that are kept.
+        Number of rows kept.
     noise : float, default=0.01
-        Ridge that is added to k(x, x) of each row: the variance of the noise in units of the
-        signal's.
+        Ridge added to k(x, x) of each row: the variance of the noise in units of the signal's
+        variance.
     removal : {"error", "oldest"}, default="error"
-        Which row goes: that of the smallest error if it is left out, or the oldest one (SW-KRLS).
+        Row to remove: the row with the smallest leave-one-out error, or the oldest (SW-KRLS).
     label_step : float, default=0.0
-        Part, times the kernel of both, by which the target of a kept row moves towards that of
-        each new one: the paper's way to follow what changes. 0 keeps targets as they are.
+        Factor, multiplied by the kernel of both rows, by which the target of a kept row moves
+        towards the target of each new row: the paper's way to follow changes. 0 leaves targets as
+        they are.
 
     References
     ----------
@@ -249,27 +250,26 @@ def _check_forgetting(tracking: Tracking) -> None:
 
 
 class Tracking(RecursiveLeastSquares):
-    r"""The posterior of a Gaussian process on a budget of points, which forgets (KRLS-T).
+    r"""Posterior of a Gaussian process on a budget of points, with forgetting (KRLS-T).
 
-    Every row that is no combination of the points becomes one. Beyond ``size`` the point goes
-    without which the mean changes least at its place; what its row taught about the others stays.
-    Before each row the past is forgotten a little: the posterior moves back to the prior, so that
-    old points come to know nothing, instead of to know it wrongly.
+    Every row that is not a linear combination of the points becomes a point. Beyond ``size``, the
+    point is removed whose removal changes the mean least at that point; what its row taught about
+    the others stays. Before each row the posterior moves a little back to the prior, so that old
+    points become uncertain instead of wrong.
 
     Parameters
     ----------
     size : int, default=100
         Largest number of points.
-    noise : float, default=0.01
+    Variance of the noise in units of the signal's variance; a ridge added to k(x, x).
         Variance of the noise in units of the signal's; the ridge that is added to k(x, x).
-    forgetting : float, default=0.999
+    Factor by which knowledge fades with each row, in (0, 1]; 1 forgets nothing.
         Factor by which what is known fades with each row, in (0, 1]; 1 forgets nothing.
-    toward : {"prior", "exponential"}, default="prior"
-        What the past gives way to: the ``"prior"``, f = 0 with the uncertainty of the kernel, or
-        nothing (``"exponential"``): f stays and its uncertainty grows, as in recursive least
-        squares with exponential weights.
+    What forgetting tends to: the ``"prior"``, that is f = 0 with the variance of the kernel, or no
+    information (``"exponential"``): f stays and its variance grows, as in recursive least squares
+    with exponential weights.
     tolerance : float, default=1e-6
-        As of :class:`ALD`: rows that are so near to the span of the points are no points.
+        As for :class:`ALD`: rows this close to the span of the points do not become points.
 
     References
     ----------

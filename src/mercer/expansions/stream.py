@@ -1,4 +1,4 @@
-"""The default of streams: several ways to learn, side by side."""
+"""The default expansion for streams: several models side by side."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from mercer.validation import integer, parameters
 
 
 class Stream(Expansion):
-    r"""Answer row by row: several ways to learn run side by side, and those that did best count.
+    r"""Learn row by row with several models side by side; the best ones count most.
 
-    Inputs, and targets of a regression, are scaled by what the stream has shown so far. On them
-    run gradient steps of four sizes on random features of three length scales, recursive sums with
-    and without forgetting, and kernel expansions compressed by KOMP, by their last iterates and by
-    averages. Each row is predicted by all before they learn it; a mixture by the rule of the fixed
-    share, whose loss has a bound for *any* sequence of ways (:class:`mercer.streams.FixedShare`),
-    and regressions on what they say (:class:`mercer.streams.Stack`) make one answer of it. Where
-    losses say that the stream has changed, sums begin anew, and what was known is kept for states
-    that come back.
+    Inputs, and regression targets, are scaled by statistics of the stream so far. On the scaled
+    rows run gradient steps of four sizes on random features of three length scales, recursive sums
+    with and without forgetting, and kernel expansions compressed by KOMP, with their last iterates
+    and with averages. All models predict each row before they learn it. Their predictions are
+    combined by a fixed-share mixture, whose loss has a bound for *any* sequence of best models
+    (:class:`mercer.streams.FixedShare`), and by regressions on the predictions
+    (:class:`mercer.streams.Stack`). If the losses show that the stream has changed, sums start
+    again, and the old state is kept in case it comes back.
 
-    Memory and the cost of a row are bounded, however many rows come. ``fit`` keeps the order of the
-    rows, too. Weights count by their ratio to the usual one, at most ten times. Rows as dicts may
-    have other features than those before, and NaN says nothing of a feature. It is what
-    ``expansion="auto"`` stands for where a model begins with ``learn_one``, or with fewer than 256
-    rows in ``partial_fit``, of the squared, logistic or softmax loss.
+    Memory and the cost per row are bounded. ``fit``, too, keeps the order of the rows. Sample
+    weights count relative to the usual weight, at most ten times. Rows given as dicts may have
+    other features than earlier rows, and NaN counts as missing. ``expansion="auto"`` means this
+    expansion if a model starts with ``learn_one``, or with fewer than 256 rows in ``partial_fit``,
+    and has the squared, logistic or softmax loss.
 
     Parameters
     ----------
     n_features : int, default=96
-        Random features of each length scale.
+        Random features per length scale.
     points : int, default=200
-        Points of each kernel expansion, at most.
+        Largest number of points of each kernel expansion.
     seed : int, default=0
-        Of the random features.
+        Seed for the random features.
 
     Raises
     ------
@@ -55,7 +55,7 @@ class Stream(Expansion):
     True
     """
 
-    #: Nothing is asked of step sizes.
+    #: No step size is needed.
     mode = "solve"
     _parameters = parameters(n_features=integer(low=2), points=integer(low=1), seed=integer(low=0))
 
@@ -67,16 +67,16 @@ class Stream(Expansion):
 
     @property
     def averages(self) -> bool:
-        """See :class:`Expansion`: averages are among the ways."""
+        """False: averages are among the models already."""
         return False
 
     def start(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """See :class:`Expansion`; ValueError, for only two estimators have these ways."""
+        """Raise an error: only the classifier and the regressor support this expansion."""
         raise ValueError(
             f"{self!r} is for KernelClassifier and KernelRegressor, with the squared, the logistic "
             "or the softmax loss. Use another expansion, such as 'komp'."
         )
 
     def compressor(self, kernel: Any) -> NoReturn:
-        """See :class:`Expansion`; ValueError, for it is not one expansion that is compressed."""
+        """Raise an error: this is not a single expansion that can be compressed."""
         self.start()

@@ -1,4 +1,4 @@
-"""Ratios of densities, divergence and two-sample tests on streams."""
+"""Density ratios, Kullback-Leibler divergence and two-sample tests on streams."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from mercer.validation import check_integer, check_real
 
 Array = NDArray[np.float64]
 
-MOST_HELD_OUT = 2000  # rows of a sample
+MOST_HELD_OUT = 2000  # rows of each sample
 
 
 # -- rows held out ---------------------------------------------------------------------------------
 
 
 class HeldOut(NamedTuple):
-    """Rows of one sample that are not learned.
+    """Held-out rows of one sample.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class HeldOut(NamedTuple):
     rows : ndarray of shape (n_held_out, n_features)
         The rows, at most ``MOST_HELD_OUT``.
     weights : ndarray of shape (n_held_out,) or None
-        Their weights, above 0; None if all are equal.
+        Weights above 0; None if all are equal.
     """
 
     n_seen: int
@@ -54,11 +54,11 @@ class HeldOut(NamedTuple):
 
     @classmethod
     def none(cls, n_features: int, dtype: Any) -> Self:
-        """No rows yet."""
+        """Return a record without rows."""
         return cls(0, np.empty((0, n_features), dtype))
 
     def extended(self, X: Any, n_seen: int, weights: Array | None = None) -> Self:
-        """Hold out the rows ``X``, ndarray or CSR matrix, of ``n_seen`` further ones."""
+        """Return the record with rows ``X`` held out of ``n_seen`` further rows."""
         rows = X if isinstance(X, np.ndarray) else X.toarray()
         rows = np.concatenate([self.rows, rows.astype(self.rows.dtype, copy=False)])
         if self.weights is not None or weights is not None:
@@ -98,18 +98,18 @@ def _are_weights(weights: Array, n: int) -> bool:
 
 
 def rows_of_a_stream(held: HeldOut, n: int, share: float) -> NDArray[np.int64]:
-    """Places of the rows to hold out of the next ``n`` of a sample.
+    """Return the positions of the rows to hold out among the next ``n`` rows of a sample.
 
-    They depend on their number in the stream; never all, because some must be learned.
+    They depend only on the row numbers in the stream. At least one row is always left to learn.
 
     Parameters
     ----------
     held : HeldOut
-        What is held out already.
+        Rows held out so far.
     n : int
-        Rows that come next.
+        Number of next rows.
     share : float
-        Share of the rows to hold out while there are fewer than ``MOST_HELD_OUT``.
+        Share of rows to hold out until ``MOST_HELD_OUT`` are held out.
     """
     rows = np.flatnonzero(row_uniforms(held.n_seen, n) < share)
     return rows[: min(MOST_HELD_OUT - len(held.rows), n - 1)]
@@ -117,7 +117,7 @@ def rows_of_a_stream(held: HeldOut, n: int, share: float) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class TwoSamples(TaskTargets):
-    """What a ratio of densities knows: rows of both samples, p and q, that are not learned."""
+    """Targets of a density ratio, with the held-out rows of both samples, p and q."""
 
     loss = None
 
@@ -127,12 +127,12 @@ class TwoSamples(TaskTargets):
         return KullbackLeibler()
 
     def encode(self, y: Any, groups: Any = None) -> Array:
-        """See :class:`Targets`: 1 for rows of p, 0 for rows of q."""
+        """Return 1 for rows of p and 0 for rows of q."""
         labels: Array = y
         return labels
 
     def measured(self, kernel: Kernel, sample: Any, X: Any, y: Any) -> tuple[Self, AutomaticStep]:
-        # Over rows of both samples the mean of e^f has weight 2, and e^f = 1 at the beginning.
+        # Averaged over rows of both samples, e^f has weight 2; it is 1 at the start.
         return self, automatic_step(kernel, sample, 2.0, 1.0)
 
     def named_steps(self, name: str, automatic: AutomaticStep, expansion: Expansion) -> Any:
@@ -163,7 +163,7 @@ class TwoSampleTest(NamedTuple):
     statistic : float
         ``divergence_`` of the two samples, in nats.
     p_value : float
-        Share of the permutations, the samples themselves among them, with as large a statistic.
+        Share of the permutations, the original samples included, with at least this statistic.
     null_statistics : ndarray of shape (n_permutations,)
         Statistics of the permutations.
     """
@@ -175,16 +175,16 @@ class TwoSampleTest(NamedTuple):
 
 @storable
 class DensityRatio(TaskEstimator):
-    r"""Learn log p(x)/q(x) from a sample of p and one of q, on a stream and in bounded memory.
+    r"""Estimate log p(x)/q(x) from samples of p and q, on a stream and in bounded memory.
 
-    Minimises :math:`E_q e^{f(x)} - E_p f(x) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the
-    kernel by stochastic gradients; the expansion keeps f small. Without the ridge the minimiser is
+    Minimises :math:`E_q e^{f(x)} - E_p f(x) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel
+    by stochastic gradient steps; the expansion keeps f small. Without the ridge the minimiser is
     :math:`f = \log p/q`, and the minimum is :math:`1 - KL(p\|q)`.
 
     Parameters
     ----------
     kernel : str, Kernel or callable, default="gaussian"
-        Kernel (:mod:`mercer.kernels`); ``"auto"`` is a Gaussian of standardised inputs.
+        Kernel (:mod:`mercer.kernels`); ``"auto"`` is a Gaussian kernel on standardised inputs.
     expansion : str or Expansion, default="auto"
         How f stays small (:mod:`mercer.expansions`); ``"auto"`` is ``KOMP(max_size=1000)``. Random
         features must have ``mode="faithful"``.
@@ -192,34 +192,33 @@ class DensityRatio(TaskEstimator):
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it. ``"auto"``
         takes a large safe step (:class:`mercer.learning.AutomaticStep`).
     regularization : float, default=1e-2
-        Ridge parameter lambda. Much below the default, f follows single rows in the thin tails
-        of q, and the divergence is underestimated or worse.
+        Ridge parameter lambda. Far below the default, f follows single rows in the thin tails of q,
+        and the divergence is underestimated or worse.
     batch_size : int, default=32
         Rows of *each* sample per step.
     n_passes : int, default=1
-        Passes of ``fit`` over the larger sample; the smaller is gone through as often as needed.
-        Small samples need some: the ratio is learned in several hundred steps.
+        Passes of ``fit`` over the larger sample; the smaller one is repeated as often as needed.
+        Small samples need several passes: learning takes several hundred steps.
     shuffle : bool, default=True
         Whether ``fit`` visits the rows of each pass in random order.
     average : {"suffix", "polyak", None}, default="suffix"
         Predict with averaged coefficients: a mean of the iterates whose weights grow like t³
         (``"suffix"``), the plain mean (``"polyak"``), or the last iterate (None).
     validation_fraction : float, default=0.1
-        Share of the rows of each sample, 2,000 at most, that are not learned but kept for
-        ``divergence_``; 0 for none.
+        Share of the rows of each sample, at most 2,000, held out for ``divergence_``; 0 for none.
     n_jobs : int or None, default=None
-        Threads of ``fit``, ``partial_fit`` and predictions by sums over rows; None is 1, unless a
-        ``joblib.parallel_config`` says otherwise, and -1 all cores. The model is the same bit for
-        bit. Steps go on one core. It is not stored in files.
+        Threads of ``fit``, ``partial_fit`` and predictions, for learning by sums; -1 for all cores.
+        None is 1, unless a ``joblib.parallel_config`` says otherwise. The model is the same bit for
+        bit. Learning by steps uses one core. Not stored in files.
     random_state : int, RandomState instance or None, default=None
-        Seed for shuffling, for the rows held out and for the sample that automatic choices look at.
+        Seed for shuffling, for holding rows out and for the sample used by automatic choices.
     verbose : int, default=0
         1 reports progress on standard error.
 
     Attributes
     ----------
     divergence_ : float
-        Estimate of KL(p‖q) in nats, :meth:`divergence` of the rows held out.
+        Estimate of KL(p‖q) in nats: :meth:`divergence` on the held-out rows.
     dictionary_ : ndarray of shape (model_order_, n_features_in_)
         Points of the expansion.
     coefficients_ : ndarray of shape (model_order_, 1)
@@ -229,7 +228,7 @@ class DensityRatio(TaskEstimator):
     kernel_ : Kernel
         The kernel with its numbers resolved.
     n_samples_seen_ : int
-        Rows of both samples learned, counting every visit.
+        Rows learned from both samples, counting every visit.
     history_ : History
         Progressive objective, model order and compression error over the stream.
     n_features_in_ : int
@@ -291,22 +290,21 @@ class DensityRatio(TaskEstimator):
         *,
         sample_weight: tuple[Any, Any] | None = None,
     ) -> Self:
-        """Learn from all rows of both samples, ``n_passes`` times, starting afresh.
+        """Learn both samples from scratch, in ``n_passes`` passes.
 
         Parameters
         ----------
         X_p : array-like or CSR matrix of shape (n_p, n_features)
-            Sample of p; float32 is kept and computed in, all else becomes float64.
+            Sample of p; float32 is kept and used in computations, all other types become float64.
         X_q : array-like or CSR matrix of shape (n_q, n_features)
             Sample of q.
         callback : callable, default=None
-            Called with a :class:`~mercer.estimators.Progress` every few thousand rows; a true
-            result stops the fit.
+            Called with a :class:`~mercer.estimators.Progress` every few thousand rows; stops the
+            fit if it returns a true value.
         sample_weight : (weights_p, weights_q), default=None
-            Weights of the rows of p, of shape (n_p,), and of those of q, (n_q,); None in the place
-            of either for equal ones. The density of a sample is that of its weighted rows: only
-            how its weights relate to each other counts. A row of weight 0 is left out, a whole
-            number stands for so many equal rows.
+            Weights of the rows of p, shape (n_p,), and of q, shape (n_q,); None in either place for
+            equal weights. Only ratios of weights within a sample matter. A row of weight 0 is left
+            out; an integer weight stands for that many equal rows.
 
         Returns
         -------
@@ -315,9 +313,9 @@ class DensityRatio(TaskEstimator):
         Raises
         ------
         ValueError
-            For wrong parameters or data, or if the kernel overflows; the model stays as it was.
+            For invalid parameters or data, or if the kernel overflows; the model is unchanged.
         mercer.exceptions.DivergenceError
-            If the step size is too large for the data; the model stays as it was.
+            If the step size is too large for the data; the model is unchanged.
 
         Examples
         --------
@@ -332,19 +330,19 @@ class DensityRatio(TaskEstimator):
         return self._fit(Given(X_p, X_q, sample_weight), callback)
 
     def partial_fit(self, X_p: Any, X_q: Any) -> Self:
-        """Learn from some more rows of both samples, in order, ``batch_size`` of each at a time.
+        """Learn more rows of both samples, in order, ``batch_size`` rows of each per step.
 
-        The first call fixes, on its rows, what was left to choose: the length scale of the kernel,
-        the automatic step size and tolerance. Start with some hundred typical rows, or give
-        numbers. Which rows are held out depends on their number in the stream only; a row that is
-        the only one of its sample in a call is always learned.
+        The first call fixes all automatic choices on its rows: length scale, step size and
+        tolerance. Start with some hundred typical rows, or give numbers. Which rows are held out
+        depends only on their number in the stream, but a row that is alone of its sample in a call
+        is always learned.
 
         Parameters
         ----------
         X_p : array-like or CSR matrix of shape (n_p, n_features)
             Rows of p.
         X_q : array-like or CSR matrix of shape (n_q, n_features)
-            Rows of q. If there are more of one sample than of the other, the fewer are repeated.
+            Rows of q. If one sample has fewer rows, they are repeated.
 
         Returns
         -------
@@ -353,14 +351,14 @@ class DensityRatio(TaskEstimator):
         Raises
         ------
         ValueError
-            For wrong parameters or data, or if the kernel overflows; the model stays as it was.
+            For invalid parameters or data, or if the kernel overflows; the model is unchanged.
         mercer.exceptions.DivergenceError
-            If the step size is too large for the data; the model stays as it was.
+            If the step size is too large for the data; the model is unchanged.
         """
         return self._partial_fit(Given(X_p, X_q, more=True))
 
     def _checked(self, given: Given, known: TwoSamples | None, plan: Plan) -> Data:
-        """See :class:`KernelEstimator`: hold rows of both samples out, and label the others."""
+        """Check rows of both samples, hold some out, and label the others."""
         X_p, X_q = check_samples(self, given.X, given.y, reset=known is None)
         samples = weighted(X_p, X_q, given.sample_weight)
         if known is None:
@@ -391,7 +389,7 @@ class DensityRatio(TaskEstimator):
         held: tuple[HeldOut, HeldOut],
         choose: Callable[..., Any],
     ) -> tuple[Any, Array, Array, tuple[HeldOut, HeldOut]]:
-        """Hold rows of both samples out; return the others, labels, weights, and the rows held."""
+        """Hold out rows of both samples; return the others, labels, weights, and those held."""
         learned, weights, new = [], [], []
         for (X, w), old in zip(samples, held, strict=True):
             n = X.shape[0]
@@ -399,13 +397,13 @@ class DensityRatio(TaskEstimator):
             rest = np.setdiff1d(np.arange(n), rows, assume_unique=True)
             new.append(old.extended(X[rows], n, None if w is None else w[rows]))
             learned.append(X[rest])
-            # The mean over the sample is one of its weighted rows.
+            # Normalised, so that the mean over the rows is the weighted mean.
             weights.append(np.ones(rest.size) if w is None else w[rest] / w[rest].mean())
         y = np.repeat([1.0, 0.0], [X.shape[0] for X in learned])[:, np.newaxis]
         return stacked(*learned), y, np.concatenate(weights), (new[0], new[1])
 
     def _check_fraction(self, plan: Plan) -> None:
-        """Refuse parameters of its own that are wrong or do not go together."""
+        """Refuse an invalid ``validation_fraction``."""
         why = "It is the share of the rows that are not learned."
         fraction = self.validation_fraction
         check_real("validation_fraction", fraction, low=0.0, high=1.0, open_high=True, why=why)
@@ -430,7 +428,7 @@ class DensityRatio(TaskEstimator):
         return self.scores(X)[:, 0]
 
     def ratio(self, X: Any) -> Array:
-        """Estimate p(x)/q(x), for example as weights that make a sample of q one of p.
+        """Estimate p(x)/q(x), for example to reweight a sample of q as one of p.
 
         Parameters
         ----------
@@ -449,9 +447,9 @@ class DensityRatio(TaskEstimator):
     ) -> float:
         r"""Estimate KL(p‖q) in nats from rows that were not learned.
 
-        The mean of f over rows of p, less the mean of e^f over rows of q, plus 1. Its expectation
-        is at most the divergence, whatever f; the better f, the closer. On rows that were learned
-        it is too large.
+        The mean of f over rows of p, minus the mean of e^f over rows of q, plus 1. For any f the
+        expectation is at most the divergence, and closer the better f fits. On learned rows the
+        estimate is too large.
 
         Parameters
         ----------
@@ -473,7 +471,7 @@ class DensityRatio(TaskEstimator):
 
     @property
     def divergence_(self) -> float:
-        """Estimate of KL(p‖q) from the rows held out."""
+        """Estimate of KL(p‖q) from the held-out rows."""
         self._fitted()
         held_p, held_q = self.targets_.held
         if not (len(held_p.rows) and len(held_q.rows)):
@@ -489,11 +487,10 @@ class DensityRatio(TaskEstimator):
     def two_sample_test(self, X_p: Any, X_q: Any, n_permutations: int = 99) -> TwoSampleTest:
         """Test whether two samples come from the same distribution.
 
-        The statistic is ``divergence_`` after a fit with this object's parameters. Under the null
-        hypothesis the rows are exchangeable: it is compared with the statistics of as many fits
-        to the same rows, dealt out to the samples at random. The test keeps its level whatever
-        the parameters; how often it finds a difference depends on them. This object stays as it
-        is.
+        The statistic is ``divergence_`` after a fit with this object's parameters. It is compared
+        with the statistics of fits to the same rows, assigned to the samples at random: under the
+        null hypothesis the rows are exchangeable. The test has its level for any parameters; its
+        power depends on them. This object is not changed.
 
         Parameters
         ----------
@@ -543,14 +540,14 @@ class DensityRatio(TaskEstimator):
 
 
 def stacked(X_p: Any, X_q: Any) -> Any:
-    """Rows of two samples, both dense or both sparse, as one array or CSR matrix."""
+    """Stack the rows of two samples, both dense or both sparse."""
     if isinstance(X_p, np.ndarray):
         return np.concatenate([X_p, X_q])
     return sparse.vstack([X_p, X_q], format="csr")
 
 
 def check_samples(model: Any, X_p: Any, X_q: Any, *, reset: bool) -> tuple[Any, Any]:
-    """Both samples as arrays of one type, or as sparse matrices of one type."""
+    """Return both samples as arrays, or as sparse matrices, of one type."""
     checked = []
     for name, X, first in (("X_p", X_p, reset), ("X_q", X_q, False)):
         if X is None:
@@ -577,12 +574,12 @@ def check_samples(model: Any, X_p: Any, X_q: Any, *, reset: bool) -> tuple[Any, 
 
 
 def weighted(X_p: Any, X_q: Any, sample_weight: Any) -> list[tuple[Any, Array | None]]:
-    """Rows and weights of each sample, without those of weight 0; no weights if all are equal.
+    """Return rows and weights of each sample, without weight 0; None if weights are equal.
 
     Raises
     ------
     ValueError
-        If ``sample_weight`` is no pair of weights of the rows.
+        If ``sample_weight`` is not a pair of weights that fit the rows.
     """
     if sample_weight is None:
         return [(X_p, None), (X_q, None)]
@@ -605,38 +602,38 @@ def weighted(X_p: Any, X_q: Any, sample_weight: Any) -> list[tuple[Any, Array | 
 
 
 def places_of(y: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Places of the rows of p and of the rows of q."""
+    """Return the positions of the rows of p and of the rows of q."""
     from_p = y[:, 0] > 0.5
     return np.flatnonzero(from_p), np.flatnonzero(~from_p)
 
 
 def alternate(p: NDArray[np.int64], q: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows of p and q in turns, so that every batch has as many of each; the fewer come again."""
+    """Alternate rows of p and q, repeating the smaller sample, so batches hold equal numbers."""
     n = max(p.size, q.size)
     return np.column_stack([np.resize(p, n), np.resize(q, n)]).ravel()
 
 
 def permutation_test(model: Any, X_p: Any, X_q: Any, n_permutations: int) -> TwoSampleTest:
-    """Compare ``divergence_`` of two samples with that of the same rows dealt out at random.
+    """Compare ``divergence_`` of two samples with its values for random splits of their rows.
 
-    The samples themselves count as one of the permutations; so does a tie. With it the p-value is
-    valid for any number of them.
+    The original split counts as one of the permutations, and a tie counts as at least as large. So
+    the p-value is valid for any number of permutations.
 
     Parameters
     ----------
     model : DensityRatio
-        Is fitted again and again; its ``random_state`` seeds everything.
+        Refitted for each permutation; its ``random_state`` seeds everything.
     X_p, X_q : ndarray or CSR matrix
         The samples, checked.
     n_permutations : int
-        How many, besides the samples themselves.
+        Number of permutations, besides the original split.
     """
     rows, n_p = stacked(X_p, X_q), X_p.shape[0]
     generator = check_random_state(model.random_state)
     statistics = np.empty(1 + n_permutations)
     for i in range(statistics.size):
         order = generator.permutation(rows.shape[0]) if i else np.arange(rows.shape[0])
-        # Seeds of their own make hold-outs and shuffles of all fits exchangeable, too.
+        # A new seed for each fit keeps hold-outs and shuffles exchangeable, too.
         model.set_params(random_state=int(generator.randint(2**31 - 1)))
         statistics[i] = model.fit(rows[order[:n_p]], rows[order[n_p:]]).divergence_
     p_value = float(np.mean(statistics >= statistics[0]))

@@ -1,4 +1,4 @@
-"""What fitted regressors and classifiers tell of rows that they have not learned."""
+"""Errors of fitted regressors and classifiers on rows that they have not learned."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Array = NDArray[np.float64]
 
 
 def evidence_of(model: Any) -> Evidence:
-    """Return what is known of the errors of an estimator: on rows given, held out, or the last.
+    """Return what is known about a model's errors: on given, held-out or recent rows.
 
     Parameters
     ----------
     model : KernelRegressor or KernelClassifier
-        A fitted one.
+        Fitted model.
     """
     check_is_fitted(model, "learner_")
     learner, known, given = model.learner_, model.targets_, calibration_of_now(model)
@@ -64,19 +64,19 @@ def evidence_of(model: Any) -> Evidence:
 
 
 def calibration(model: Any, X: Any, y: Any, sample_weight: Any) -> HeldOutRows:
-    """Check rows that an estimator is to find intervals by.
+    """Check the rows with which intervals are calibrated.
 
     Parameters
     ----------
     model : KernelRegressor or KernelClassifier
-        A fitted one.
+        Fitted model.
     X, y, sample_weight
         As for ``calibrate``.
 
     Raises
     ------
     ValueError
-        For wrong rows or targets.
+        For invalid rows or targets.
     """
     check_is_fitted(model, "learner_")
     inputs = model._rows_to_predict(X)
@@ -92,7 +92,7 @@ def calibration(model: Any, X: Any, y: Any, sample_weight: Any) -> HeldOutRows:
 
 
 def calibration_of_now(model: Any) -> HeldOutRows | None:
-    """Return rows that were given to calibrate by, with the inputs that came since."""
+    """Return the calibration rows, extended by inputs that were added since."""
     rows: HeldOutRows | None = model._calibration
     if rows is None or not isinstance(rows.X, np.ndarray):
         return rows

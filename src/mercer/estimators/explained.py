@@ -1,4 +1,4 @@
-"""How fitted estimators tell of themselves, for explanations."""
+"""What explanations need from fitted estimators."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def of_estimator(
     background: Callable[..., Rows | None],
     scores: Callable[[Rows], Array] | None = None,
 ) -> Explained:
-    """Return what explanations need of an estimator, whose rows are arrays or tables.
+    """Return what explanations need from an estimator of arrays or tables.
 
     Parameters
     ----------
     model : estimator
-        A fitted one.
+        Fitted estimator.
     outputs : Outputs
-        What it answers.
+        Its outputs.
     values, background, scores
         As in :class:`mercer.answers.explain.Explained`.
     """
     names, columns, form = column_names(model), model._columns, model.target_form_
-    said = getattr(model, "_row_names", None)  # by dicts
+    said = getattr(model, "_row_names", None)  # names from dicts
     if columns is None and said is not None:
         names = [*map(str, said)]
     quantity = outputs.quantity
@@ -63,11 +63,11 @@ def of_estimator(
 
 
 def of_function(model: Any) -> Explained:
-    """Return what explanations need of an estimator that has learned a function."""
+    """Return what explanations need from an estimator that learned a function."""
     learner, known = model._fitted(), model.targets_
 
     def background(most: int = 256) -> Rows | None:
-        if isinstance(learner, DefaultLearner):  # which keeps rows back
+        if isinstance(learner, DefaultLearner):  # it keeps rows back
             learner.current_function()
             judged = learner.judged
             return None if judged is None else evenly(judged.rows.X, most, judged.rows.weights)
@@ -88,7 +88,7 @@ def of_function(model: Any) -> Explained:
 
 
 def _owners(columns: Columns | None, names: list[str]) -> NDArray[np.intp]:
-    """Return the number of the column that each input is made of."""
+    """Return, for each input, the number of the column it encodes."""
     if columns is None:
         return np.arange(len(names))
     number = {name: i for i, name in enumerate(names)}
@@ -101,7 +101,7 @@ def _owners(columns: Columns | None, names: list[str]) -> NDArray[np.intp]:
 def _grids(
     columns: Columns | None, names: list[str]
 ) -> Callable[[int, Rows, int, Any, str], ColumnGrid]:
-    """Return what makes grids of columns."""
+    """Return a function that makes the grid of a column."""
 
     def grid(column: int, X: Rows, size: int, values: Any, part: str) -> ColumnGrid:
         if part and not isinstance(columns, TablePreprocessor):
@@ -118,7 +118,7 @@ def _grids(
 
 
 def _stream_grid(columns: StreamColumns, name: str, X: Rows, size: int, values: Any) -> ColumnGrid:
-    """Grid of a column of a stream."""
+    """Return the grid of a column of a stream."""
     slots = np.array([i for i, (of, _) in enumerate(columns.inputs) if of == name], dtype=int)
     if not slots.size:
         raise ValueError(f"Column {name!r} had no value in any row, so nothing depends on it.")

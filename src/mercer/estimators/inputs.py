@@ -1,4 +1,4 @@
-"""What estimators do with their rows first: weights, a sample, the numbers of the kernel."""
+"""First processing of rows: weights, finite values, a sample, numbers of the kernel, groups."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ Array = NDArray[np.float64]
 T = TypeVar("T")
 
 _SAMPLE = 1000  # rows looked at for length scales and step sizes
-# Share of the variance of all columns beyond which one decides alone.
+# If one column has more than this share of the total variance, it alone decides distances.
 _ALONE = 0.999
-# Folders of the library and of the packages that stand on it.
+# Folder of this library, skipped when looking for the line to warn at.
 _OURS = str(Path(__file__).parents[1])
 _RESCALE = "Rescale the inputs, for example with sklearn.preprocessing.StandardScaler."
 _DATES = "Dates count in seconds."
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the line outside of this library that called it."""
+    """Warn at the line outside this library that called it."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
         frame, level = frame.f_back, level + 1
@@ -46,21 +46,21 @@ def warn_user(message: str, category: type[Warning]) -> None:
 
 
 def check_weights(sample_weight: Any, n_rows: int, *, some: bool = False) -> Array:
-    """Weights of the rows as an array; all 1 for None.
+    """Return the weights of rows as an array; all 1 for None.
 
     Parameters
     ----------
     sample_weight : array-like or None
-        As the user gave them.
+        Weights as the user gave them.
     n_rows : int
-        How many there must be.
+        Required number of weights.
     some : bool, default=False
-        Whether one must be above 0.
+        Whether at least one weight must be above 0.
 
     Raises
     ------
     ValueError
-        If they are none.
+        If these are not valid weights.
     """
     if sample_weight is None:
         return np.ones(n_rows)
@@ -111,21 +111,21 @@ _MENDS = {
 
 
 def finite_or_where(check: Callable[[], T], X: Any, y: Any = None) -> T:
-    """Call one of scikit-learn's checks; where it finds NaN or infinity, say in which cells.
+    """Run a scikit-learn check; if it finds NaN or infinity, report the cells.
 
     Parameters
     ----------
     check : callable
         The check.
     X : array-like, frame, sparse matrix or TableView of shape (n_rows, n_columns)
-        Rows, as they were given.
+        Rows as the user gave them.
     y : array-like of shape (n_rows,) or (n_rows, n_targets), default=None
         Targets.
 
     Raises
     ------
     ValueError
-        As the check, with the number of rows, the first of them, its column and what to do.
+        The check's error, with the number of such rows, the first one, its column and a remedy.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def finite_or_where(check: Callable[[], T], X: Any, y: Any = None) -> T:
 
 
 def _where(cells: Any, what: str, most: float) -> str | None:
-    """Say in how many rows there is NaN or infinity, and where first; None if it is not found."""
+    """Return a text with the number and first place of NaN or infinity; None if none is found."""
     first: tuple[int, str, float] | None = None
     rows: set[int] = set()
     for column, values in _columns(cells):
@@ -176,7 +176,7 @@ def _n_rows(cells: Any) -> int:
 
 
 def _columns(cells: Any) -> Iterator[tuple[str, Array]]:
-    """Go through columns as numbers, by their names or numbers; what is no number is 0."""
+    """Iterate over columns as numbers, with their names or numbers; text counts as 0."""
     if sparse.issparse(cells):
         rows = cells.tocsc()
         for column in range(rows.shape[1]):
@@ -218,23 +218,23 @@ def _as_number(value: Any) -> float:
 
 
 def check_not_tiny(sample: Any, *, each: bool) -> None:
-    """Refuse inputs whose squares are too small for their precision: distances would be 0.
+    """Refuse inputs so small that their squares underflow: all distances would be 0.
 
     Parameters
     ----------
     sample : ndarray or CSR matrix of shape (n, n_features)
-        Some rows.
+        Sample of the rows.
     each : bool
-        Whether each column counts in its own unit, or all in one.
+        Whether to check each column in its own unit, or all columns together.
 
     Raises
     ------
     ValueError
-        If there are such, though not all are 0.
+        If inputs are too small, but not all 0.
     """
     largest = abs(sample).max(axis=0)
     largest = np.ravel(largest if isinstance(largest, np.ndarray) else largest.toarray())
-    # Columns are scaled in double precision, and distances are in that of the inputs.
+    # Columns are scaled in double precision; distances have the precision of the inputs.
     columns = [(f" of column {i}", x, np.float64) for i, x in enumerate(largest)] if each else []
     for which, x, dtype in [("", largest.max(initial=0.0), sample.dtype), *columns]:
         if 0.0 < x < np.sqrt(np.finfo(dtype).tiny):
@@ -245,19 +245,19 @@ def check_not_tiny(sample: Any, *, each: bool) -> None:
 
 
 def warn_if_one_column_decides(sample: Any, names: Sequence[str] | None = None) -> None:
-    """Warn if distances of rows are those of a single column, for its unit.
+    """Warn if a single column decides the distances of rows, because of its unit.
 
     Parameters
     ----------
     sample : ndarray or CSR matrix of shape (n, n_features)
-        Some rows; sparse ones are counts or weights, in one unit.
+        Sample of the rows; sparse rows are counts or weights in one unit, so they are not checked.
     names : sequence of str, default=None
-        Of the columns of a table that each input is made of; None where inputs are the columns.
+        Table column that each input encodes; None if inputs are the columns.
 
     Warns
     -----
     mercer.exceptions.InputScaleWarning
-        If one column has all but a thousandth of the variance, and others vary, too.
+        If one column has more than 99.9 % of the variance, and other columns vary too.
     """
     if sparse.issparse(sample):
         return
@@ -283,19 +283,19 @@ def warn_if_one_column_decides(sample: Any, names: Sequence[str] | None = None) 
 
 
 def sample_of(n: int, generator: np.random.RandomState) -> Any:
-    """Which of ``n`` rows automatic choices look at."""
+    """Return which of ``n`` rows automatic choices look at."""
     if n <= _SAMPLE:
         return slice(None)
     return np.sort(generator.choice(n, _SAMPLE, replace=False))
 
 
 def resolve_kernel(kernel: Kernel, sample: Any, generator: np.random.RandomState) -> Kernel:
-    """Fill in the kernel's numbers, or say what is wrong with the rows.
+    """Resolve the kernel's numbers from a sample of rows.
 
     Raises
     ------
     ValueError
-        If it cannot take its numbers from these rows.
+        If the rows do not allow that; the message says why.
     """
     try:
         return kernel.resolve(sample, generator)
@@ -310,24 +310,24 @@ def resolve_kernel(kernel: Kernel, sample: Any, generator: np.random.RandomState
 
 
 class HeldBy(NamedTuple):
-    """What says which rows are held out together.
+    """Groups or times that determine which rows are held out together.
 
     Attributes
     ----------
     groups, time : array-like of shape (n_rows,) or None
-        Group of each row, and what puts rows in the order of time; once checked, their numbers.
+        Group of each row, and its time; after the check, numbers of the groups and ranks in time.
     """
 
     groups: Any = None
     time: Any = None
 
     def checked(self, n_rows: int, weights: Any) -> Self:
-        """Return numbers of the groups, or ranks in time, of so many rows.
+        """Return group numbers, or ranks in time, for ``n_rows`` rows.
 
         Raises
         ------
         ValueError
-            If there are both, or they do not fit the rows, have gaps or are too few.
+            If both are given, or if they do not fit the rows, have missing values or are too few.
 
         Examples
         --------
@@ -358,7 +358,7 @@ class HeldBy(NamedTuple):
 
 
 def values_by_column(table: Any) -> dict[str, NDArray[Any]]:
-    """Columns of a table as numbers or codes."""
+    """Return the columns of a table as numbers or codes."""
     view = view_table(table)
     columns = {name: view.column(name) for name in view.names}
     return {
@@ -375,25 +375,25 @@ def say_if_alike(
     *,
     named: bool = True,
 ) -> None:
-    """Warn where rows look like groups or a series, and nobody said so.
+    """Warn if rows look like groups or a time series, and the user has not said so.
 
     Parameters
     ----------
     rows : RevisitableRows
-        With numbers or codes of classes as targets, in the order in which they came.
+        Rows in the order of arrival; targets are numbers or codes of classes.
     columns : mapping of str to ndarray
-        Columns of the first rows, as numbers or codes, that may name groups.
+        Columns of the first rows that may name groups, as numbers or codes.
     owners : sequence of str
-        Column that each input is made of.
+        Column that each input encodes.
     seed : int
-        Of what is drawn.
+        Seed for random draws.
     named : bool, default=True
-        Whether columns have names by which they can be named in ``groups``.
+        Whether columns have names that can be given as ``groups``.
 
     Warns
     -----
     mercer.exceptions.DependentRowsWarning
-        With how to say so.
+        The message says how to declare groups or time.
     """
     for name, groups in columns_of_groups(columns).items():
         others = np.array([owner != name for owner in owners], dtype=bool)
@@ -424,7 +424,7 @@ def say_if_alike(
 
 
 def _each_row(name: str, given: Any, n_rows: int) -> NDArray[Any]:
-    """Return values of all rows; ValueError if they are of others, or some are missing."""
+    """Return one value per row; ValueError if the number differs or values are missing."""
     values = np.asarray(given.to_numpy() if hasattr(given, "to_numpy") else given)
     if values.shape != (n_rows,):
         raise ValueError(
@@ -447,14 +447,14 @@ def _each_row(name: str, given: Any, n_rows: int) -> NDArray[Any]:
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether a value says nothing; those of pandas cannot be compared with anything."""
+    """Return whether a value is missing; pandas' missing values do not allow comparisons."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float) and value != value
 
 
 def _times(values: NDArray[Any]) -> NDArray[Any]:
-    """Return what can be put in order; ValueError for text that is no date."""
+    """Return values that can be sorted; ValueError for text that is not a date."""
     if values.dtype.kind in "biufmM":
         return values
     try:
@@ -471,12 +471,12 @@ def _times(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def taken_out(X: Any, name: str, what: str) -> tuple[Any, Any]:
-    """Return a table without a column, and what is in it.
+    """Return a table without one column, and the values of that column.
 
     Raises
     ------
     ValueError
-        If rows are no table, or have no such column.
+        If the rows are not a table, or the column does not exist.
     """
     if not is_frame(X):
         raise ValueError(
@@ -494,8 +494,8 @@ def taken_out(X: Any, name: str, what: str) -> tuple[Any, Any]:
 
 
 def without_column(X: Any, name: str) -> Any:
-    """Return a table without a column, or as it is if it has none of that name."""
-    if hasattr(X, "column_names"):  # of pyarrow
+    """Return a table without the named column; unchanged if there is no such column."""
+    if hasattr(X, "column_names"):  # pyarrow
         return X.select([n for n in X.column_names if n != name])
     if name not in list(X.columns):
         return X

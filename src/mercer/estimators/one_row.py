@@ -1,4 +1,4 @@
-"""One row per Python call: checked once, then little more than the arithmetic."""
+"""Fast path for one row per Python call: one check, then little more than the arithmetic."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from mercer.threads import one_blas_thread
 
 Array = NDArray[np.float64]
 
-# Up to this model order a row costs less than telling BLAS how many threads to use.
+# Up to this model order, one row costs less than setting the number of BLAS threads.
 _FEW_POINTS = 64
 _DOUBLE = np.dtype(np.float64)
 _NO_NUMBERS = str, date, time, np.datetime64
 
 
 def vector(model: Any, x: Any, dtype: Any = None) -> Array:
-    """Return one row as an array, of the type in which the model learns if none is said."""
+    """Return one row as an array, by default of the type in which the model learns."""
     if model._columns is not None:
         if model.roles_ is not None and isinstance(x, Mapping):
             named: Array = model._rows_to_predict({name: [cell] for name, cell in x.items()})[0]
@@ -49,20 +49,20 @@ def vector(model: Any, x: Any, dtype: Any = None) -> Array:
                 f"A row must be a vector of {model.n_features_in_} numbers (or a dict of as "
                 f"many), got shape {row.shape}."
             )
-        # The square is finite unless a value is not, or it overflows: then look closely.
+        # The square is finite unless a value is not, or it overflows; only then check each value.
         finite = math.isfinite(row.dot(row)) or np.isfinite(row).all()
     if not finite:
         gaps = model._has_gaps()
         if not gaps or np.isinf(row).any():
             raise _not_finite(model, row, gaps)
-    # Compiled code is made for plain arrays that may be written to.
+    # Compiled code expects contiguous, writable arrays.
     return row if row.flags.carray else row.copy()
 
 
 def _not_finite(
     model: Any, row: Array, gaps: bool, names: Sequence[Any] | None = None
 ) -> ValueError:
-    """Say which value of a row is none that can be learned."""
+    """Raise an error that names the first value that cannot be learned."""
     what = "infinite" if gaps else f"NaN or infinite, or too large for {row.dtype}"
     names = model._row_names if names is None else names
     at = int(np.argmax(np.isinf(row) if gaps else ~np.isfinite(row)))
@@ -73,7 +73,7 @@ def _not_finite(
 
 
 def _table_row(model: Any, x: Any) -> NDArray[Any]:
-    """Return one row as a table of one, with cells of any type."""
+    """Return one row as a table of one row, with cells of any type."""
     values = values_of(model, x) if isinstance(x, Mapping) else list(x)
     if len(values) != model.n_features_in_:
         raise ValueError(
@@ -84,7 +84,7 @@ def _table_row(model: Any, x: Any) -> NDArray[Any]:
 
 
 def vector_to_learn(model: Any, x: Any) -> Array:
-    """Return one row as an array; features that are new stand behind the others."""
+    """Return one row as an array; new features are appended."""
     named = type(x) is not np.ndarray and isinstance(x, Mapping)
     if not named or not model._has_gaps() or model._columns is not None:
         return vector(model, x)
@@ -98,7 +98,7 @@ def vector_to_learn(model: Any, x: Any) -> Array:
 
 
 def _names_after(model: Any, x: Mapping[Any, Any]) -> list[Any]:
-    """Names of the columns once a row is learned: those that it says and are new come last."""
+    """Column names after learning a row; new ones are appended."""
     names = names_of(model, x) if model._row_names is None else model._row_names
     if len(x) <= len(names) and x.keys() <= set(names):
         return names
@@ -107,14 +107,14 @@ def _names_after(model: Any, x: Mapping[Any, Any]) -> list[Any]:
 
 
 def _adopt_names(model: Any, names: list[Any]) -> None:
-    """Go on with columns of these names."""
+    """Set the model's column names."""
     model._row_names, model.n_features_in_ = names, len(names)
     if hasattr(model, "feature_names_in_"):
         model.feature_names_in_ = np.array(names, dtype=object)
 
 
 def values_of(model: Any, x: Mapping[Any, Any]) -> list[Any]:
-    """Return the features of a dict in the order of the columns."""
+    """Return the values of a dict in the order of the columns."""
     names = names_of(model, x) if model._row_names is None else model._row_names
     if model._has_gaps():
         said = map(x.get, names)
@@ -137,7 +137,7 @@ def values_of(model: Any, x: Mapping[Any, Any]) -> list[Any]:
 
 
 def names_of(model: Any, x: Mapping[Any, Any]) -> list[Any]:
-    """Names of the features of dicts, in the order of the columns."""
+    """Return the feature names of dicts, in the order of the columns."""
     names = getattr(model, "feature_names_in_", None)
     if names is not None:
         return list(names)
@@ -148,26 +148,26 @@ def names_of(model: Any, x: Mapping[Any, Any]) -> list[Any]:
 
 
 def remember_names(model: Any, x: Any) -> None:
-    """Keep the names of a row that was learned: later ones are read by them."""
+    """Keep the names of the first learned row; later dicts are read in this order."""
     if type(x) is np.ndarray or not isinstance(x, Mapping):
         return
     if model._row_names is None:
         model._row_names = names_of(model, x)
-    if model._columns is not None:  # one may be many inputs
+    if model._columns is not None:  # the encoder knows the names
         return
     if model.learner_.function.n_features > model.n_features_in_ and model._has_gaps():
         _adopt_names(model, _names_after(model, x))
 
 
 def learn_row(model: Any, row: Array, target: Array, sample_weight: float) -> None:
-    """Learn one checked row by the quickest way, and keep it, perhaps, for explanations."""
+    """Learn one checked row by the fastest way, and perhaps keep it for explanations."""
     _learn_quickly(model, row, target, sample_weight)
     keep_one(model, row, sample_weight)
 
 
 def _learn_quickly(model: Any, row: Array, target: Array, sample_weight: float) -> None:
     learner = model.learner_
-    if isinstance(learner, StreamLearner):  # which knows no BLAS
+    if isinstance(learner, StreamLearner):  # it does not use BLAS
         learner.learn_row(row, target, sample_weight)
         return
     if model._map is not None:
@@ -180,7 +180,7 @@ def _learn_quickly(model: Any, row: Array, target: Array, sample_weight: float) 
 
 
 def learn_as_batch(model: Any, x: Any, y: Any, sample_weight: float, **options: Any) -> None:
-    """Learn one row by ``partial_fit``, which takes over parameters set anew, too."""
+    """Learn one row by ``partial_fit``, which also applies changed parameters."""
     if not hasattr(model, "learner_"):
         _learn_first(model, x, y, sample_weight, **options)
         return
@@ -208,22 +208,22 @@ def learn_as_batch(model: Any, x: Any, y: Any, sample_weight: float, **options: 
         return
     row = row[np.newaxis]
     with warnings.catch_warnings():
-        # Rows need no names, or were put in the order of the names just now.
+        # The row needs no names: it was put in the order of the columns above.
         warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
         model.partial_fit(row, y, sample_weight=np.array([float(sample_weight)]), **options)
     remember_names(model, x)
 
 
 def _grown(model: Any, x: Any) -> bool:
-    """Whether a row of a stream says something of columns that are new."""
+    """Return whether a row of a stream has values in new columns."""
     named = isinstance(x, Mapping) and model._has_gaps()
     return named and len(_names_after(model, x)) > model.n_features_in_
 
 
 def learn_text(model: Any, x: Any, y: Any, sample_weight: float, **options: Any) -> bool:
-    """Learn a row of a stream of numbers with text or dates in new columns, if it is one.
+    """Learn a row of a numeric stream if it has text or dates in new columns; return whether so.
 
-    Columns are of all kinds from then on.
+    From then on, columns may be of any kind.
     """
     may = model._columns is None and model._has_gaps() and model.categorical_features is not None
     if not isinstance(x, Mapping) or not may or sample_weight <= 0.0:
@@ -258,9 +258,9 @@ def _learn_first(model: Any, x: Any, y: Any, sample_weight: float, **options: An
 
 
 def score_one(model: Any, x: Any) -> Array:
-    """Values of f at one row, shape (n_outputs,)."""
+    """Return the values of f at one row, shape (n_outputs,)."""
     row = vector(model, x, _DOUBLE)
-    if model.learner_.function.dtype != _DOUBLE:  # in which models predict, whatever they learn
+    if model.learner_.function.dtype != _DOUBLE:  # predictions are in double precision
         with one_blas_thread():
             values: Array = model._scores_at(row[np.newaxis])[0]
             return values
@@ -278,23 +278,23 @@ def _are_finite(x):  # type: ignore[no-untyped-def]
 
 
 def _cells(values: list[Any]) -> NDArray[Any]:
-    """Return values of any type as a row."""
+    """Return values of any type as an array of one row."""
     row = np.empty((1, len(values)), dtype=object)
     row[0] = values
     return row
 
 
 def _in_order(names: Iterable[Any]) -> list[Any]:
-    """Names, sorted, whatever their types."""
+    """Return names sorted, whatever their types."""
     return sorted(names, key=lambda name: (type(name).__name__, name))
 
 
 def _is_said(value: Any) -> bool:
-    """Whether a row says something: neither None nor NaN."""
+    """Return whether a value is present: neither None nor NaN."""
     number = _number(value)
     return bool(number == number)  # NaN is not
 
 
 def _number(value: Any) -> Any:
-    """Return what a row says of a feature, NaN for nothing."""
+    """Return the value of a feature; NaN if it is missing."""
     return value if type(value) is float or not says_nothing(value) else np.nan

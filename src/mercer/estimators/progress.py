@@ -1,4 +1,4 @@
-"""What a fit tells while it runs."""
+"""Progress reports of a running fit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mercer.learning import Learner
 
 
 class Progress(NamedTuple):
-    """What a callback of ``fit`` is given after every few thousand rows.
+    """Argument of the callback of ``fit``, which is called every few thousand rows.
 
     Attributes
     ----------
@@ -20,13 +20,13 @@ class Progress(NamedTuple):
     n_total : int
         Rows that this fit will learn, over all passes.
     loss : float
-        Mean progressive loss of the latest window; NaN while there is none.
+        Mean progressive loss of the latest window; NaN before the first one.
     model_order : int
-        Points, or random features.
+        Number of dictionary points or random features.
     seconds : float
         Wall time since the start of the fit.
     rows_per_second : float
-        Rows learned in each of them.
+        Rows learned per second.
     """
 
     n_samples: int
@@ -38,20 +38,20 @@ class Progress(NamedTuple):
 
 
 class Reporter:
-    """Tells the callback, and standard error if asked to, how far the fit has come.
+    """Reports the progress of a fit to a callback and, if asked to, to standard error.
 
     Parameters
     ----------
     learner : Learner
-        What learns.
+        Learner of the fit.
     n_total : int
-        Rows that the learner will get, over all passes.
+        Rows that the learner will receive, over all passes.
     rows_per_sample : int
-        Rows of the learner for one of the user's.
+        Rows of the learner for each sample of the user.
     callback : callable or None
-        Called with a :class:`Progress`; a true result stops the fit.
+        Called with a :class:`Progress`; stops the fit if it returns a true value.
     verbose : int
-        Whether to write lines to standard error.
+        Above 0 writes lines to standard error.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Reporter:
         progress = Progress(
             done,
             self.n_total,
-            # Where sums are solved at the end there is no loss before.
+            # Learners that solve sums at the end have no loss before.
             float(self.learner.history.loss[-1]) if len(self.learner.history) else float("nan"),
             self.learner.function.size,
             seconds,

@@ -1,4 +1,4 @@
-"""Kernel learning from pairs of rows: AUC, ranking, preferences and similarity."""
+"""Kernel learning on pairs of rows: AUC, ranking, preferences and similarity."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ Array = NDArray[np.float64]
 
 _TOLERANCE, _MAX_SIZE = 1e-4, 200
 _BLOCK = 256
-# Pairs on which functions without a score of rows are judged.
+# Number of pairs on which functions without row scores are judged.
 _JUDGED = 200_000
 
 
 def _has_scores(model: Any) -> bool:
-    """Whether the pair kernel is the difference kernel, whose functions are scores.
+    """Return True if functions of the pair kernel are differences of row scores.
 
     Raises
     ------
     AttributeError
-        If not.
+        For other pair kernels.
     """
     known = getattr(model, "targets_", None)
     kernel = as_pair_kernel(model.pair_kernel) if known is None else known.pair_kernel
@@ -72,91 +72,91 @@ def _has_scores(model: Any) -> bool:
 
 @storable
 class KernelRanker(KernelEstimator):
-    r"""Learn from pairs of rows which is above the other, or whether they belong together.
+    r"""Learn from pairs of rows which row ranks above the other, or whether they belong together.
 
-    Every row is paired with a few that came before it, which a buffer holds, and a loss of the
-    pair moves a function f(x, x') of two points. With the default pair kernel
-    f(x, x') = g(x) - g(x'), and g ranks: for two classes this maximises the area under the ROC
-    curve (AUC), for graded or real targets the share of pairs in the right order.
+    Every row is paired with a few earlier rows, which a buffer holds. A loss of the pair moves a
+    function f(x, x') of two points. With the default pair kernel f(x, x') = g(x) - g(x'), and g
+    ranks rows: for two classes this maximises the area under the ROC curve (AUC), for graded or
+    real targets the share of pairs in the right order.
 
-    Memory does not grow with the stream, and a row costs the same at its end as at its beginning.
+    Memory and the cost per row do not grow with the stream.
 
     Parameters
     ----------
     loss : str or MarginLoss, default="logistic"
-        Loss of a pair: "logistic", "squared_hinge", "least_squares_margin" or another of margins.
+        Loss of a pair: "logistic", "squared_hinge", "least_squares_margin" or another margin loss.
     pair_kernel : str, PairKernel or array-like, default="difference"
-        What kind of function of two points is learned: "difference" (scores),
+        Kind of function of two points: "difference" (scores),
         "antisymmetric" (preferences that need not be transitive), "symmetric" (similarity),
-        "mlpk" (a metric), "product" (anything), or a pattern of numbers
+        "mlpk" (a metric), "product" (any function), or a pattern of numbers
         (:class:`mercer.kernels.PairKernel`).
     pair_label : {"sign", "difference", "same"}, default="sign"
-        What is learned of a pair: which row has the larger y; by how much; or whether both have
-        the same y. The first two go with functions that change sign when the points change places,
-        the last with those that stay.
+        What is learned about a pair: which row has the larger y; by how much; or whether both have
+        the same y. The first two need functions that change sign when the points are swapped, the
+        last needs functions that stay the same.
     buffer : int, Buffer, "all", "previous" or "auto", default="auto"
-        Which earlier rows a row is paired with: n means the last n of each of two classes; see
-        :mod:`mercer.buffers`. "auto" is 10 of each class, or the last 50 rows where y has other
-        values than two or rows have groups.
+        Earlier rows that a row is paired with: n means the last n rows of each of two classes; see
+        :mod:`mercer.buffers`. "auto" is 10 rows of each class, or the last 50 rows if y has more
+        than two values or rows have groups.
     normalize : {"auto", "opposite", "all", "balanced"}, default="auto"
-        What the slopes of a row's pairs are divided by. "opposite": the number of partners with
-        another y; "all": that of all rows in the buffer, as in the paper; "balanced" (for
-        ``pair_label="same"``): pairs that are the same and pairs that are not weigh one half each.
-        "auto" is "balanced" for "same" and else "opposite".
+        Divisor of the slopes of a row's pairs. "opposite": the number of partners with another y.
+        "all": the number of rows in the buffer, as in the paper. "balanced" (for
+        ``pair_label="same"``): pairs with equal y and pairs with different y each weigh one half.
+        "auto" is "balanced" for "same", else "opposite".
     kernel : str, Kernel or callable, default="gaussian"
-        Kernel of points; a name stands for half the median distance as length scale,
-        ``"auto"`` for a Gaussian of standardised inputs.
+        Kernel of points. A name has half the median distance as length scale; ``"auto"`` is a
+        Gaussian kernel on standardised inputs.
     expansion : str or Expansion, default="auto"
-        How the function is kept small. "auto" is KOMP with at most 200 points (twice the buffer,
-        if that is more) and a tolerance of 1e-4 in units of a function of values of about 1; with
+        How the function stays small. "auto" is KOMP with at most 200 points (twice the buffer, if
+        that is more) and a tolerance of 1e-4 relative to a function with values of about 1; with
         ``buffer="all"`` it is ``Full()``. Points in the buffer stay in the dictionary. With pair
         kernels of second order, RandomFeatures keep a fixed number of features, ``block_size *
         (max_blocks or 2)``.
     step_size : float, schedule, "auto" or "theory", default="auto"
-        "auto" falls like t to the power -1/2, from 16 times the largest step that the theorems
-        allow (from that step itself for least squares), and is shorter for heavy rows; random
-        features of first order take their own automatic steps. "theory" has the exponent 4/5
-        (losses of bounded slope) or 5/6 and starts at that largest step: safe and slow. Relative
+        "auto" falls like t to the power -1/2, starting at 16 times the largest step that the
+        theorems allow (at that step for least squares), and is shorter for heavily weighted rows;
+        random features of first order use their own automatic steps. "theory" has the exponent 4/5
+        (losses of bounded slope) or 5/6 and starts at that largest step: safe but slow. Relative
         schedules are in units of 1 / (L κ²), with the bound κ² of the pair kernel, for pair labels
         of size 1.
     regularization : float, default=0.0
-        Ridge parameter. The falling steps take its place.
+        Ridge parameter. The falling steps regularise in its place.
     batch_size : int or "auto", default="auto"
-        Rows per step; their slopes are averaged. "auto" is 1, and 256 for random features, whose
-        steps draw a block of features each.
+        Rows per step; their slopes are averaged. "auto" is 1, or 256 for random features, whose
+        steps each draw a block of features.
     n_passes : int, default=1
-        How often ``fit`` visits the rows.
+        Number of passes of ``fit`` over the rows.
     shuffle : bool, default=True
-        Whether ``fit`` visits them in random order; groups stay together.
+        Whether ``fit`` visits rows in random order; groups stay together.
     average : {None, "polyak", "suffix"}, default=None
-        Predict with an average of the iterates; first order only.
+        Predict with an average of the iterates; pair kernels of first order only.
     n_jobs : int or None, default=None
-        Threads of ``fit``, ``partial_fit`` and predictions by sums over rows; None is 1, unless a
-        ``joblib.parallel_config`` says otherwise, and -1 all cores. The model is the same bit for
-        bit. Steps go on one core. It is not stored in files.
+        Threads of ``fit``, ``partial_fit`` and predictions, for learning by sums; -1 for all cores.
+        None is 1, unless a ``joblib.parallel_config`` says otherwise. The model is the same bit for
+        bit. Learning by steps uses one core. Not stored in files.
     random_state : int, RandomState or None, default=None
-        For the order of the rows and the sample that sets the length scale.
+        Seed for the order of the rows and for the sample that sets the length scale.
     verbose : int, default=0
         Above 0 shows progress.
 
     Attributes
     ----------
     classes_ : ndarray
-        The two classes, if y has two; else for ``pair_label="same"`` the labels so far.
+        The two classes, if y has two; for ``pair_label="same"`` the labels seen so far.
     buffer_ : Buffer
         The buffer in use.
     dictionary_, model_order_, kernel_, n_samples_seen_, history_
         As in :class:`mercer.KernelClassifier`.
     coefficients_ : ndarray of shape (model_order_, 1) or (model_order_, model_order_)
-        Of g(x), or of f(x, x') in k(x) and k(x') before the pattern of the pair kernel.
+        Coefficients of g(x), or of f(x, x') in k(x) and k(x') before the pair kernel's pattern.
     intercept_ : float
-        Constant term, where the pair kernel has a bias.
+        Constant term, if the pair kernel has a bias.
 
     Raises
     ------
     ValueError
-        For pair labels that the pair kernel cannot learn, a budget not above the number of points
-        in the buffer, and all else that cannot work; before the first row.
+        Before the first row, for pair labels that the pair kernel cannot learn, a budget not above
+        the number of points in the buffer, and other settings that cannot work.
 
     References
     ----------
@@ -224,19 +224,19 @@ class KernelRanker(KernelEstimator):
         *,
         group: Any = None,
     ) -> Self:
-        """Learn from all rows, ``n_passes`` times, starting afresh.
+        """Learn all rows from scratch, in ``n_passes`` passes.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Inputs; float32 is kept and computed in, all else becomes float64.
+            Inputs; float32 is kept and used in computations, all other types become float64.
         y : array-like of shape (n_samples,)
             Two classes of any type, grades or real numbers; for ``pair_label="same"`` any labels.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows, as one of a pair and as the other.
+            Weights of the rows, in both positions of a pair.
         callback : callable, default=None
-            Called with a :class:`~mercer.estimators.Progress` every few thousand rows; a true
-            result stops the fit.
+            Called with a :class:`~mercer.estimators.Progress` every few thousand rows; stops the
+            fit if it returns a true value.
         group : array-like of shape (n_samples,), default=None
             Group of each row, for example the query it answers: only rows of one group are paired.
             Groups are visited one after the other if ``shuffle`` is true.
@@ -248,14 +248,14 @@ class KernelRanker(KernelEstimator):
         Raises
         ------
         ValueError
-            For wrong parameters or data, or if all y are equal; the model stays as it was.
+            For invalid parameters or data, or if all y are equal; the model is unchanged.
         mercer.exceptions.DivergenceError
-            If the step size is too large for the data; the model stays as it was.
+            If the step size is too large for the data; the model is unchanged.
 
         Warns
         -----
         mercer.exceptions.NothingLearnedWarning
-            If no row met one of its group with another y.
+            If no row met a row of its group with another y.
         """
         self._fit(Given(X, y, sample_weight, group=group), callback)
         if not self.coefficients_.any():
@@ -278,21 +278,21 @@ class KernelRanker(KernelEstimator):
         *,
         group: Any = None,
     ) -> Self:
-        """Learn from some more rows, in order.
+        """Learn more rows, in order.
 
-        The first call fixes, on its rows, what was left to choose: the length scale of the kernel,
-        the step size, and whether y has two classes. Start with some hundred typical rows.
+        The first call fixes all automatic choices on its rows: the length scale of the kernel, the
+        step size, and whether y has two classes. Start with some hundred typical rows.
 
-        Rows are learned in the order in which they come: with groups, those of one group must
-        come close together, for the buffer holds the last rows of all groups.
+        Rows are learned in their order. The rows of a group must come close together, because the
+        buffer holds the last rows of all groups.
 
         Parameters
         ----------
         X, y : array-like
             As in :meth:`fit`.
         classes : array-like of shape (2,), default=None
-            The two classes, the one to rank above second: for first calls that may hold one only,
-            and to choose the order. Without them the larger label ranks above.
+            The two classes, the class to rank above second. Needed if the first call may hold only
+            one class, or to choose the order; by default the larger label ranks above.
         sample_weight, group : array-like, default=None
             As in :meth:`fit`.
 
@@ -303,30 +303,29 @@ class KernelRanker(KernelEstimator):
         Raises
         ------
         ValueError
-            For wrong parameters or data; the model stays as it was.
+            For invalid parameters or data; the model is unchanged.
         mercer.exceptions.DivergenceError
-            If the step size is too large; the model stays as it was.
+            If the step size is too large; the model is unchanged.
         """
         return self._partial_fit(Given(X, y, sample_weight, classes, group, more=True))
 
     def learn_one(self, x: Any, y: Any, sample_weight: float = 1.0, *, group: Any = None) -> Self:
-        """Learn one row; a step of its own.
+        """Learn one row in one step.
 
-        A model whose first row comes this way fixes the length scale of the kernel and the step
-        size on that one row, and cannot know better. Start with a ``partial_fit`` of some hundred
-        typical rows.
+        A model that starts this way fixes the length scale and the step size on this one row, which
+        is too little: start with a ``partial_fit`` of some hundred typical rows.
 
         Parameters
         ----------
         x : array-like of shape (n_features,) or dict
-            Inputs. Dicts are read by the names of the first row, sorted; every row must have the
-            same ones.
+            Inputs. Dicts are read in the sorted order of the names in the first row; every row must
+            have the same names.
         y : label or float
             Class, grade or number.
         sample_weight : float, default=1.0
             Weight of the row.
         group : label, default=None
-            Group of the row; those of one group must come close together (see ``buffer``).
+            Group of the row; rows of a group must come close together (see ``buffer``).
 
         Returns
         -------
@@ -335,10 +334,10 @@ class KernelRanker(KernelEstimator):
         Raises
         ------
         ValueError
-            For a row of the wrong length or with missing values, or a label that does not fit; the
-            model stays as it was.
+            For a row of the wrong length or with missing values, or for an unsuitable label; the
+            model is unchanged.
         mercer.exceptions.DivergenceError
-            If the step size is too large; the model stays as it was.
+            If the step size is too large; the model is unchanged.
         """
         groups = None if group is None else [group]
         if not hasattr(self, "learner_") or not self._is_tuned():
@@ -359,7 +358,7 @@ class KernelRanker(KernelEstimator):
     # -- parameters -----------------------------------------------------------------------------
 
     def _check_pairs(self, plan: Plan) -> None:
-        """Refuse parameters of its own that are wrong or do not go together."""
+        """Refuse invalid or contradictory parameters of a ranker."""
         loss = as_loss(self.loss, "classification")
         if not isinstance(loss, MarginLoss):
             raise ValueError(
@@ -428,7 +427,7 @@ class KernelRanker(KernelEstimator):
             )
 
     def _check_buffer(self, buffer: Buffer, plan: Plan) -> None:
-        """Refuse a budget that the points of the buffer would fill."""
+        """Refuse a budget that the buffer's points would fill."""
         if buffer.per_class and self.pair_label == "same":
             raise ParameterError(
                 Advice(
@@ -459,7 +458,7 @@ class KernelRanker(KernelEstimator):
             )
 
     def _automatic_expansion(self, *, few: bool) -> Expansion:
-        """See :class:`KernelEstimator`: room for the rows of the buffer."""
+        """Return the expansion for "auto", with room for the rows of the buffer."""
         buffer = FIFO() if self._chooses("buffer") else as_buffer(self.buffer)
         capacity = buffer.capacity
         if capacity is None:
@@ -492,7 +491,7 @@ class KernelRanker(KernelEstimator):
             known = replace(known, labels=known.labels.meet(y))
 
         def order(generator: np.random.RandomState, shuffle: bool) -> NDArray[np.int64]:
-            """Keep the rows of a group together."""
+            """Return an order in which the rows of a group stay together."""
             if given.group is None or not shuffle:
                 return plain_order(len(y), generator, shuffle)
             return group_order(group_numbers(given.group, len(y)), generator)
@@ -500,14 +499,14 @@ class KernelRanker(KernelEstimator):
         return Data(X, y, weights, known, order, groups=given.group)
 
     def start_pairs(self, y: NDArray[Any], classes: Any = None, *, grouped: bool) -> Pairs:
-        """Choose what was left open, from the first rows; the ranker stays as it is.
+        """Make the automatic choices from the first rows; does not change the ranker.
 
         Parameters
         ----------
         y : ndarray of shape (n,)
-            Their labels.
+            Labels of the rows.
         classes : array-like of shape (2,), default=None
-            The two classes, if they are known.
+            The two classes, if known.
         grouped : bool
             Whether rows have groups.
         """
@@ -537,7 +536,7 @@ class KernelRanker(KernelEstimator):
         averaging: float | None,
         dtype: Any,
     ) -> Problem:
-        """See :class:`KernelEstimator`: with an automatic tolerance."""
+        """Return the problem with these numbers and, if needed, an automatic tolerance."""
         # f has values of about 1 / label_scale on pairs whose features have this norm.
         norm = float(np.sqrt(self.targets_.bound))
         expansion = plan.expansion
@@ -551,7 +550,7 @@ class KernelRanker(KernelEstimator):
 
     @available_if(_has_scores)
     def decision_function(self, X: Any) -> Array:
-        """Scores g(x): rows with higher ones rank above.
+        """Return scores g(x); rows with higher scores rank above.
 
         Parameters
         ----------
@@ -561,18 +560,18 @@ class KernelRanker(KernelEstimator):
         Returns
         -------
         scores : ndarray of shape (n_samples,)
-            Only their differences mean something.
+            Only differences of scores have a meaning.
 
         Raises
         ------
         AttributeError
-            If the pair kernel is another than the difference kernel.
+            For pair kernels other than the difference kernel.
         """
         return self.scores(X)[:, 0]
 
     @available_if(_has_scores)
     def predict(self, X: Any) -> Array:
-        """Scores of rows, as :meth:`decision_function`; scikit-learn's name for rankers.
+        """Return :meth:`decision_function`, under scikit-learn's name for rankers.
 
         Parameters
         ----------
@@ -586,7 +585,7 @@ class KernelRanker(KernelEstimator):
         return self.scores(X)[:, 0]
 
     def predict_pair(self, X1: Any, X2: Any) -> Array:
-        """Values f(x1, x2) of pairs of rows.
+        """Return values f(x1, x2) of pairs of rows.
 
         Parameters
         ----------
@@ -596,13 +595,13 @@ class KernelRanker(KernelEstimator):
         Returns
         -------
         values : ndarray of shape (n_pairs,)
-            Above 0 if the first should rank above the second, or, for ``pair_label="same"``, if
+            Above 0 if the first row should rank above the second or, for ``pair_label="same"``, if
             they belong together.
 
         Raises
         ------
         ValueError
-            If there are not as many first points as second ones.
+            If the numbers of first and second points differ.
         """
         check_is_fitted(self, "learner_")
         ends = [
@@ -617,7 +616,7 @@ class KernelRanker(KernelEstimator):
         return self._of_pairs(*ends)
 
     def _of_pairs(self, X1: Any, X2: Any) -> Array:
-        """Values of pairs of checked inputs."""
+        """Return the values of pairs of checked inputs."""
         kernel, ends = self.targets_.pair_kernel, (X1, X2)
         values = np.full(X1.shape[0], self.intercept_)
         if kernel.order == 1:
@@ -634,7 +633,7 @@ class KernelRanker(KernelEstimator):
         return values
 
     def score_one(self, x: Any) -> float:
-        """Score g(x) of one row.
+        """Return the score g(x) of one row.
 
         Parameters
         ----------
@@ -644,12 +643,12 @@ class KernelRanker(KernelEstimator):
         Returns
         -------
         score : float
-            0.0 before the first row was learned: River's loops predict first.
+            0.0 before any row was learned, since River's loops predict first.
 
         Raises
         ------
         AttributeError
-            If the pair kernel is another than the difference kernel.
+            For pair kernels other than the difference kernel.
         """
         if not hasattr(self, "learner_"):
             return 0.0
@@ -657,12 +656,12 @@ class KernelRanker(KernelEstimator):
         return float(score_one(self, x)[0])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None) -> float:
-        """How good the model is on rows it did not learn, between 0 and 1.
+        """Return how well the model orders rows that it has not learned, between 0 and 1.
 
-        With scores of rows, the area under the ROC curve, for graded or real y the share of pairs
-        in the right order (:func:`mercer.metrics.concordance`). For other pair kernels the share of
-        pairs in the right order, and for ``pair_label="same"`` the area under the ROC curve of
-        pairs, on up to 200,000 pairs drawn at random (with a fixed seed).
+        With row scores: the area under the ROC curve, or for graded or real y the share of pairs in
+        the right order (:func:`mercer.metrics.concordance`). For other pair kernels: the share of
+        pairs in the right order, or for ``pair_label="same"`` the area under the ROC curve of
+        pairs, on up to 200,000 pairs drawn with a fixed seed.
 
         Parameters
         ----------
@@ -671,9 +670,9 @@ class KernelRanker(KernelEstimator):
         y : array-like of shape (n_samples,)
             Classes, grades or labels, as in ``fit``.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; for scores and two classes without groups.
+            Weights of the rows; only for row scores of two classes without groups.
         group : array-like of shape (n_samples,), default=None
-            Only pairs of one group count.
+            Group of each row; only pairs within a group count.
 
         Returns
         -------
@@ -682,7 +681,7 @@ class KernelRanker(KernelEstimator):
         Raises
         ------
         ValueError
-            If there is no pair to judge.
+            If there are no pairs to judge.
         """
         check_is_fitted(self, "learner_")
         y = plain_labels(self.in_numbers(y))
@@ -711,12 +710,12 @@ class KernelRanker(KernelEstimator):
 
     @property
     def intercept_(self) -> float:
-        """Constant term of f, where the pair kernel has a bias."""
+        """Constant term of f, if the pair kernel has a bias."""
         return float(getattr(self._fitted().objective, "intercept", 0.0))
 
     @property
     def coefficients_(self) -> Array:
-        """Coefficients: a column; for pair kernels of second order a matrix on the points."""
+        """Coefficients: a column, or a matrix on the points for pair kernels of second order."""
         coefficients: Array = self._fitted().current_function().coefficients
         return coefficients
 
@@ -734,7 +733,7 @@ class KernelRanker(KernelEstimator):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The two classes, or for ``pair_label="same"`` the labels so far."""
+        """The two classes, or for ``pair_label="same"`` the labels seen so far."""
         self._fitted()
         if self.targets_.labels.kind == "real":
             raise AttributeError("The y of this model are numbers: there are no classes.")
@@ -747,14 +746,14 @@ class KernelRanker(KernelEstimator):
 
 
 def _some_pairs(n: int, groups: Array | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """All ordered pairs of different rows of a group, or a sample of as many as are judged."""
+    """Return all ordered pairs of different rows within groups, or a sample of 200,000."""
     if n * (n - 1) <= _JUDGED:
         first, second = (a.ravel() for a in np.indices((n, n)))
     else:
         generator = np.random.default_rng(0)
         first = generator.integers(n, size=_JUDGED)
         second = generator.integers(n, size=_JUDGED)
-        if groups is not None:  # within the group of the first: rows in the order of their groups
+        if groups is not None:  # draw the second row from the group of the first
             order = np.argsort(groups, kind="stable")
             _, start, count = np.unique(groups[order], return_index=True, return_counts=True)
             of_group = np.searchsorted(groups[order][start], groups[first])

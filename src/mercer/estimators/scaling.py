@@ -1,7 +1,7 @@
-"""What ``kernel="auto"`` does where no race is part of the function: scale inputs, centre targets.
+"""``kernel="auto"`` for functions that do not race: scale the inputs and centre the targets.
 
-The race of :mod:`mercer.selection` chooses a map on a few of the first rows; what learns gets the
-rows behind it, so that its kernel is one of mapped rows in compiled loops as in any other.
+The race of :mod:`mercer.selection` chooses a map on some of the first rows. The learner then
+receives mapped rows, so compiled loops need no mapped kernel.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from mercer.sums import Rows
 
 Array = NDArray[np.float64]
 
-#: Fewer rows say too little of scales and centres: inputs and targets stay as they are.
+#: With fewer rows, scales and centres are too uncertain: inputs and targets stay as they are.
 FEWEST_ROWS = 20
-#: Fewer rows than a race of the whole model has: only a map, and perhaps a length, is wanted. It
-#: stays, so that few rows must not weigh columns.
+#: Fewer rows than in the race of a whole model, since only a map and perhaps a length scale are
+#: chosen. The map is final, so weights of columns are not chosen on few rows.
 RACE = RaceSettings(small=2000, pilot_rows=400, fewest_for_metrics=100)
-#: Rows of that race where there are more than ``small``: a third of them for pilots, half of which
-#: are fitted, or all by the best; the others judge.
+#: Rows of that race if there are more than ``small``. A third is for pilots, which fit half of it
+#: and then, for the best pilot, all of it; the other rows judge.
 MANY_ROWS = 3000
-# Values so many median absolute deviations from the median are errors or marks, not heavy tails, in
-# which there may be a lot to learn.
+# Values more median absolute deviations from the median than this are errors or codes. Heavy tails,
+# which may matter, are nearer.
 _OUTLYING = 100.0
-# Squares of images must not overflow, in float32 either.
+# Squares of mapped values must not overflow, not even in float32.
 _FAR = 1e9
 
 
 def image_of(map: Affine, X: Any) -> NDArray[np.floating]:
-    """Return rows behind a map, dense; values beyond 1e9 are 1e9, which is far away as well.
+    """Map rows to a dense array; values are clipped at ±1e9, which is far away as well.
 
     Parameters
     ----------
@@ -60,12 +60,12 @@ def image_of(map: Affine, X: Any) -> NDArray[np.floating]:
 
 
 class MappedRows:
-    """Rows behind a map, which are mapped when they are taken.
+    """Rows that are mapped only when they are read.
 
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_inputs)
-        Rows; nothing is copied.
+        Rows, not copied.
     map : Affine
         The map.
 
@@ -82,7 +82,7 @@ class MappedRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of rows, and of columns behind the map."""
+        """Number of rows, and of columns after the map."""
         return len(self._rows), self._map.n_outputs
 
     @property
@@ -102,12 +102,12 @@ class MappedRows:
 
 
 def standardized(X: NDArray[np.floating]) -> Affine:
-    """Return the map to mean 0 and deviation 1 of each column, in which outliers count little."""
+    """Return the map of each column to mean 0 and deviation 1, in which outliers count little."""
     return Standardize().fit(_without_outliers(X, np.ones(len(X))))
 
 
 def _without_outliers(X: NDArray[np.floating], weights: Array) -> NDArray[np.floating]:
-    """Rows whose values very far out are moved nearer: one must not set the scale of a column."""
+    """Return rows with far outliers moved closer, so that one value cannot set a column's scale."""
     with np.errstate(over="ignore", invalid="ignore"):
         rows = winsorised(np.asarray(X, dtype=np.float64), weights, beyond=_OUTLYING)
     return rows.astype(X.dtype, copy=False)
@@ -116,49 +116,50 @@ def _without_outliers(X: NDArray[np.floating], weights: Array) -> NDArray[np.flo
 def input_map(
     objective: Objective, rows: Rows, n_outputs: int, settings: RaceSettings = RACE
 ) -> tuple[Affine, float] | None:
-    """Find the map of the inputs by which a regression predicts an objective's targets best.
+    """Choose the map of the inputs with which a regression best predicts an objective's targets.
 
     Parameters
     ----------
     objective : Objective
-        What is minimised.
+        Objective to minimise.
     rows : Rows
-        Some rows in random order, all with a weight; targets as the loss encodes them.
+        Rows in random order, with positive weights and encoded targets.
     n_outputs : int
-        Of the function.
+        Number of outputs of the function.
     settings : RaceSettings
-        How much is tried.
+        Settings of the race.
 
     Returns
     -------
     map, length_scale : Affine and float, or None
-        The map, and the length scale behind it of the regression; None if there are no targets
-        that a regression can be on.
+        The map, and the length scale that the regression uses after it; None if the objective has
+        no regression targets.
     """
     rows = replace(rows, X=_without_outliers(rows.X, rows.weights))
     judged = race_rows(objective, rows, n_outputs)
     if judged is None:
         return None
-    # Behind affine maps; on few rows metrics of metrics follow noise, which steps do not smooth.
+    # Affine maps only. On few rows, metrics learned upon metrics follow noise, and steps do not
+    # smooth.
     gaussian = settings._replace(families=("gaussian",), rounds=1)
     result = race(judged, None, 0, cells=False, settings=gaussian)
     best = result.best_global
     d, n = best.map.n_inputs, min(len(judged), settings.pilot_rows)
     if result.plain is not None and "full metric" in best.metric and d * (d + 1) // 2 > n:
-        # Such a metric has more numbers than its pilot has rows. It makes pilots of so few rows
-        # better, and what all rows are learned by worse.
+        # The metric has more numbers than its pilot has rows. It helps pilots on few rows, but
+        # harms the model of all rows.
         best = result.plain
     assert isinstance(best.map, Affine)
     return best.map, best.length
 
 
 def centre_of(loss: Loss, y: Array, weights: Array) -> Array | None:
-    """Return where the targets of a regression are: their mean, or median if slopes are bounded.
+    """Return the centre of regression targets: the mean, or the median for bounded slopes.
 
     Parameters
     ----------
     loss : Loss
-        Of the residuals; None is returned for one of the scores themselves.
+        Loss; the result is None unless it is a loss of residuals.
     y : ndarray of shape (n_rows,) or (n_rows, n_targets)
         Targets.
     weights : ndarray of shape (n_rows,)
@@ -183,7 +184,7 @@ def centre_of(loss: Loss, y: Array, weights: Array) -> Array | None:
 
 
 def mean_and_deviation(y: Array, weights: Array) -> tuple[Array, Array]:
-    """Return means and standard deviations of targets, (n_targets,); 1 for those that do not vary.
+    """Return means and standard deviations of targets, (n_targets,); 1 for constant targets.
 
     Parameters
     ----------
@@ -195,7 +196,7 @@ def mean_and_deviation(y: Array, weights: Array) -> tuple[Array, Array]:
     Raises
     ------
     ValueError
-        If these are not finite.
+        If mean or deviation is not finite.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Calls that fail and leave no trace, of models whose arrays may be mapped from a file."""
+"""Restore models after failed calls, even if their arrays are mapped from a file."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mercer.learning import Learner
 
 @contextmanager
 def all_or_nothing(model: Any) -> Iterator[None]:
-    """Give a model all its attributes back if what is done with it inside fails.
+    """Restore all attributes of a model if the body of the ``with`` statement fails.
 
-    One that was unpickled gets arrays of its own first: some may be mapped for reading.
+    An unpickled model first gets its own arrays, since some may be mapped read-only.
 
     Examples
     --------
@@ -43,16 +43,16 @@ def all_or_nothing(model: Any) -> Iterator[None]:
 
 @contextmanager
 def as_before(learner: Learner, *, whole: bool) -> Iterator[None]:
-    """Give a learner its settings back if what is done with it inside fails.
+    """Restore a learner's settings if the body of the ``with`` statement fails.
 
-    Learners undo by themselves what they learn.
+    Learners restore by themselves what they have learned.
 
     Parameters
     ----------
     learner : Learner
-        What learns.
+        The learner.
     whole : bool
-        Whether its outputs may change, so that it must be restored as a whole.
+        Whether its outputs may change, so that all of it must be restored.
     """
     settings = learner.step_size, learner.regularization, learner.batch_size
     before = (learner.objective, learner.to_state(whole=True)) if whole else None
@@ -67,18 +67,18 @@ def as_before(learner: Learner, *, whole: bool) -> Iterator[None]:
 
 
 def own_arrays(part: Any) -> Any:
-    """Copy every array that can only be read, wherever it is in a model.
+    """Copy every read-only array in a model.
 
     Parameters
     ----------
     part : object
-        A model, or what it is made of: objects of this library's classes, mappings and lists are
-        changed in place. All else is left alone.
+        A model or a part of one. Objects of this library's classes, mappings and lists are changed
+        in place; all else is left alone.
 
     Returns
     -------
     part : object
-        The same; a copy if it is such an array, or a tuple that holds some.
+        The same object; a copy if it is a read-only array, or a tuple that holds one.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def _own(part: Any, seen: dict[int, tuple[Any, Any]]) -> Any:
     if isinstance(part, str | int | float | None):
         return part
     if id(part) not in seen:
-        seen[id(part)] = part, part  # it may hold itself; and no other may get its id
+        seen[id(part)] = part, part  # it may contain itself; keeping it also keeps its id unique
         seen[id(part)] = part, _own_inside(part, seen)
     return seen[id(part)][1]
 

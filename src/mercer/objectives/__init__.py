@@ -1,4 +1,4 @@
-"""What is minimised."""
+"""Objectives: what learners minimise."""
 
 from mercer.objectives.bellman import Bellman
 from mercer.objectives.objective import (

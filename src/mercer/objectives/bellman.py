@@ -1,4 +1,4 @@
-"""Policy evaluation: the objectives whose solution is a value function."""
+"""Policy evaluation: objectives whose minimiser is a value function."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ METHODS = ("td", "gtd2", "tdc", "double_sampling", "residual", "pkgtd")
 #: Methods with a second function, the estimate of E[delta | x].
 AUXILIARY = ("gtd2", "tdc")
 
-# GTD2: on linear-quadratic problems and a pendulum, faster and slower h made V slower. TDC is
-# stable on transitions of any policy only if h is fast enough.
+# GTD2: on linear-quadratic problems and a pendulum, both a faster and a slower h made V slower. TDC
+# is stable on off-policy transitions only if h is fast enough.
 _RATIOS = {"gtd2": 0.2, "tdc": 1.0}
-# Components turn while they shrink; less shrinking than this share of the turn is left to chance.
+# Components rotate while they shrink. If they shrink by less than this share of the rotation, the
+# sample does not determine the damping.
 _LEAST_DAMPING = 0.1
-# Larger matrices have their spectral norms bounded by sums, which is quick.
+# Spectral norms of larger matrices are bounded by sums, which is fast.
 _MOST_FOR_NORM = 256
-# Columns of the targets; those of a row are about the way from the state x to that row.
+# Columns of the targets. A row's targets describe the transition from the state x to that row.
 _REWARD, _CONTINUATION, _BEGINS, _RETURN = range(4)
 
 
@@ -33,7 +34,7 @@ class Bellman(Objective):
         \delta = r + \gamma V(x^+) - V(x)
 
     The inner expectation is conditional on the state, so a single transition does not give an
-    unbiased gradient. With :math:`k_x = k(x, \cdot)`, step sizes alpha and beta, a transition
+    unbiased gradient. With :math:`k_x = k(x, \cdot)` and step sizes alpha and beta, a transition
     makes the step
 
     =================  ==========================================================================
@@ -45,8 +46,9 @@ class Bellman(Objective):
     "pkgtd"            z = (1 - beta) z + beta delta, V += alpha z (k_x - gamma k_x+)
     =================  ==========================================================================
 
-    and a batch the mean of them, z moving along. The second function h, output 1, is evaluated
-    *before* it moves: its error must be independent of the transition that it multiplies.
+    A batch makes the mean of these steps, updating z row by row. The second function h (output 1)
+    is evaluated *before* it moves: its error must be independent of the transition that it
+    multiplies.
 
     Rows of a batch are x, x+ of the first transition, x, x+ of the second and so on; with double
     sampling x, x+1, x+2. :func:`transition_targets` makes their targets.
@@ -56,27 +58,27 @@ class Bellman(Objective):
     discount : float
         gamma, in [0, 1).
     method : str, default="td"
-        One of those above.
+        One of the methods above.
     auxiliary : float or None, default=None
-        "gtd2" and "tdc": beta / alpha, 0.2 and 1 by default. "pkgtd": beta in (0, 1],
-        1 - discount by default. The others have none.
+        "gtd2" and "tdc": beta / alpha, 0.2 and 1 by default. "pkgtd": beta in (0, 1], 1 - discount
+        by default. Other methods have none.
 
     Attributes
     ----------
     n_rows : int
-        Rows of a transition: 2, or 3 with double sampling.
+        Rows per transition: 2, or 3 with double sampling.
     n_outputs : int
-        1, or 2 where there is an h.
+        1, or 2 for methods with h.
     tracked : float
-        z of now.
+        Present value of z.
 
     References
     ----------
     COLK, eq. (13)-(15), for the problem; Sutton et al. (2009), Fast gradient-descent methods for
     temporal-difference learning with linear function approximation, for GTD2 and TDC; Koppel et
     al. (2017), Breaking Bellman's curse of dimensionality, for PKGTD. Double sampling uses both
-    next states in both places, which halves the work of chance; sample weights of PKGTD multiply
-    delta in z.
+    next states in both places, which halves the variance; sample weights of PKGTD multiply delta in
+    z.
 
     Examples
     --------
@@ -105,10 +107,10 @@ class Bellman(Objective):
         self.tracked = 0.0
         self.saved_scalars = ("tracked",) if method == "pkgtd" else ()
         self.curvature: float = self._curvature()
-        # What compression takes away where V is smooth is multiplied by up to 1 / (1 - discount)
-        # on its way along the trajectories.
+        # Errors of compression, where V is smooth, are multiplied by up to 1 / (1 - discount) along
+        # the trajectories.
         self.tolerance_scale = float(np.sqrt(1.0 - self.discount))
-        # Rewards may be rare: transitions without one count as much as those with one.
+        # Rewards may be rare, so transitions without a reward count as much as others.
         self.rows_per_slope = 1 if method in ("double_sampling", "residual", "pkgtd") else 2
 
     def _checked_auxiliary(self, value: float | None) -> float:
@@ -122,9 +124,9 @@ class Bellman(Objective):
         return check_real(name, ratio, low=0.0, open_low=True, why=why)
 
     def _curvature(self) -> float:
-        """Norm of the derivative of the slopes, which are linear, by differences."""
+        """Return the norm of the derivative of the slopes, which are linear, by differences."""
         if self.method == "pkgtd":
-            # That much of a temporal difference is in z at first.
+            # At first z holds this share of a temporal difference.
             return float(self.auxiliary * Bellman(self.discount, "residual").curvature)
         n = self.n_rows
         outcome = np.zeros(1), np.zeros(1, np.bool_)
@@ -132,11 +134,11 @@ class Bellman(Objective):
         batch = Batch(np.zeros((n, 1)), targets, np.ones(n))
         units = np.eye(n * self.n_outputs).reshape(-1, n, self.n_outputs)
         columns = [self.slopes(unit, batch)[0].ravel() for unit in units]
-        # Slopes are means over transitions, steps are counted in rows.
+        # Slopes are means over transitions, but steps are counted in rows.
         return n * float(np.linalg.norm(columns, 2))
 
     def top_rate(self, gram: Array, targets: Array) -> float:
-        """How fast the quickest component of V and h moves in a step of size 1 on all of a sample.
+        """Return the rate of the fastest component of V and h in a unit step on a whole sample.
 
         Parameters
         ----------
@@ -148,35 +150,35 @@ class Bellman(Objective):
         Returns
         -------
         rate : float
-            Of the mean step, which is linear: steps are stable up to about 2 / rate. Smooth
-            components move slowly, because V(x) and gamma V(x+) do so together: the rate is far
+            Rate of the mean step, which is linear: steps are stable up to about 2 / rate. Smooth
+            components move slowly, because V(x) and gamma V(x+) move together, so the rate is far
             below the largest eigenvalue of the Gram matrix.
         """
         m, n_outputs = self.n_rows, self.n_outputs
         n = len(targets) // m
         if self.method == "pkgtd":
-            # Along a trajectory z makes the steps of temporal differences, beta times as long.
+            # Along a trajectory, z makes temporal-difference steps of beta times the length.
             return self.auxiliary * Bellman(self.discount).top_rate(gram, targets)
         batch = Batch(np.empty((0, 0)), targets.copy(), np.ones(n * m))
         batch.targets[:, _REWARD] = 0.0
         units = np.eye(m * n_outputs).reshape(-1, m, n_outputs)
-        # Slopes at a transition depend on the values at its own rows only.
+        # Slopes at a transition depend only on the values at its own rows.
         blocks = [self.slopes(np.tile(unit, (n, 1)), batch)[0] for unit in units]
         derivative = np.stack(blocks, axis=-1).reshape(n, m, n_outputs, m * n_outputs)
         kernel = gram.reshape(n, m, n, m)
         mean_step = np.einsum("iajc,jcok->iaojk", kernel, derivative, optimize=True)
         rates = np.linalg.eigvals(mean_step.reshape(n * m * n_outputs, -1))
-        # |1 - step rate| < 1 for steps below 2 Re(rate) / |rate|². Chance in a sample may make a
-        # real part small or negative.
+        # |1 - step rate| < 1 for steps below 2 Re(rate) / |rate|². Sampling noise may make a real
+        # part small or negative.
         damping = np.maximum(rates.real, _LEAST_DAMPING * np.abs(rates))
         return float(np.max(np.square(np.abs(rates)) / np.maximum(damping, 1e-300)))
 
     def batch_rate(self, gram: Array, targets: Array, weights: Array) -> float:
-        """See :class:`Objective`: on the transitions, so that what V(x) and V(x+) share counts.
+        """Return the rate on the transitions, which accounts for V(x) and V(x+) moving together.
 
-        With phi = k_x - gamma k_x+, temporal differences of a batch move in a step of
-        temporal-difference learning like the matrix of <phi_i, k_x_j>, and in those of gradients
-        like that of <phi_i, phi_j>; h moves like the Gram matrix of the states.
+        With phi = k_x - gamma k_x+, a step of temporal-difference learning changes the temporal
+        differences of a batch by the matrix of <phi_i, k_x_j>, a gradient step by the matrix of
+        <phi_i, phi_j>. h changes by the Gram matrix of the states.
         """
         m = self.n_rows
         n = len(targets) // m
@@ -192,7 +194,7 @@ class Bellman(Objective):
         if self.method == "td":
             return _norm(phi_rows[:, 0, :, 0], shares)
         if self.method == "pkgtd":
-            # Row j: what z holds of each temporal difference after transition j.
+            # Row j: the weight of each temporal difference in z after transition j.
             begins = targets[::m, _BEGINS] > 0.5
             keep = np.where(begins, 0.0, 1.0 - self.auxiliary).tolist()
             held = _running(keep, np.diag(self.auxiliary * shares), np.zeros(n))
@@ -202,22 +204,22 @@ class Bellman(Objective):
             return by_phi
         own = self.auxiliary * _norm(kernel[:, 0, :, 0], shares)
         if self.method == "gtd2":
-            # Errors of V and h turn about each other: steps are stable up to 1 / by_phi only.
+            # Errors of V and h rotate into each other: steps are stable only up to 1 / by_phi.
             return max(own, 2.0 * by_phi)
         return max(own, by_phi, _norm(phi_rows[:, 0, :, 0], shares))
 
     @property
     def needs_order(self) -> bool:
-        """Whether transitions must come in the order in which they happened."""
+        """Whether transitions must arrive in the order in which they happened."""
         return self.method == "pkgtd"
 
     def points(self, batch: Batch) -> NDArray[np.floating]:
-        """See :class:`Objective`: the rows themselves, x and x+ in turns."""
+        """Return the rows themselves, x and x+ alternately."""
         return batch.X
 
-    @np.errstate(over="ignore", invalid="ignore")  # found, and said, by the loop
+    @np.errstate(over="ignore", invalid="ignore")  # the loop finds and reports overflow
     def slopes(self, values: Array, batch: Batch) -> tuple[Array, Array]:
-        """See :class:`Objective`; the loss of both rows of a transition is its delta²."""
+        """Return slopes; the loss of both rows of a transition is its delta²."""
         f, targets, weights = self._by_transition(values, batch)
         errors = _errors(f, targets)
         slopes = np.zeros_like(f)
@@ -226,7 +228,7 @@ class Bellman(Objective):
         slopes[:, 1:, 0] = targets[:, 1:, _CONTINUATION] * at_next
         if self.n_outputs == 2:
             slopes[:, 0, 1] = -self.auxiliary * (errors[:, 0] - f[:, 0, 1])
-        # The weights of PKGTD are in z, so that its stationary point is that of weighted TD.
+        # z contains the weights of PKGTD, so its stationary point is that of weighted TD.
         share = np.ones_like(weights) if self.method == "pkgtd" else weights
         slopes *= (share / max(share.size, 1))[:, np.newaxis, np.newaxis]
         losses = np.repeat(np.mean(np.square(errors), axis=1), self.n_rows)
@@ -235,7 +237,7 @@ class Bellman(Objective):
     def _multipliers(
         self, f: Array, targets: Array, weights: Array, errors: Array
     ) -> tuple[Array, Array]:
-        """Factors of alpha k_x, shape (n,), and of -alpha gamma k_x+, one for each x+."""
+        """Return the factors of alpha k_x, shape (n,), and of -alpha gamma k_x+, for each x+."""
         delta = errors[:, 0]
         if self.method == "td":
             return delta, np.zeros_like(errors)
@@ -251,26 +253,26 @@ class Bellman(Objective):
         return tracked, tracked[:, np.newaxis]
 
     def _track(self, targets: Array, weights: Array, delta: Array) -> Array:
-        """Values of z after each transition; z forgets where a trajectory begins."""
+        """Return z after each transition; z is reset where a trajectory begins."""
         beta = self.auxiliary
         keep = np.where(targets[:, 0, _BEGINS] > 0.5, 0.0, 1.0 - beta).tolist()
         return _running(keep, (beta * weights * delta).tolist(), self.tracked)
 
     def _by_transition(self, values: Array, batch: Batch) -> tuple[Array, Array, Array]:
-        """Values and targets of shape (n, n_rows, .), and weights of shape (n,)."""
+        """Return values and targets of shape (n, n_rows, .), and weights of shape (n,)."""
         f = values.reshape(-1, self.n_rows, self.n_outputs)
         targets = batch.targets.reshape(f.shape[0], self.n_rows, -1)
         return f, targets, batch.weights[:: self.n_rows]
 
     def update(self, values: Array, batch: Batch, step_size: float) -> None:
-        """See :class:`Objective`: move z."""
+        """Update z."""
         if self.method == "pkgtd":
             f, targets, weights = self._by_transition(values, batch)
             self.tracked = float(self._track(targets, weights, _errors(f, targets)[:, 0])[-1])
 
 
 def _running(keep: list[float], news: Any, start: Any) -> Array:
-    """Values of z = keep z + new, for numbers or arrays."""
+    """Return the successive values of z = keep z + new, for numbers or arrays."""
     z, values = start, []
     for factor, new in zip(keep, news, strict=True):
         z = factor * z + new
@@ -279,7 +281,7 @@ def _running(keep: list[float], news: Any, start: Any) -> Array:
 
 
 def _norm(matrix: Array, shares: Array) -> float:
-    """Spectral norm of a matrix whose rows and columns have weights, or a bound."""
+    """Return the spectral norm of a matrix with weighted rows and columns, or a bound of it."""
     root = np.sqrt(shares)
     weighted = root[:, np.newaxis] * matrix * root
     if len(weighted) <= _MOST_FOR_NORM and np.isfinite(weighted).all():
@@ -288,7 +290,7 @@ def _norm(matrix: Array, shares: Array) -> float:
 
 
 def _errors(f: Array, targets: Array) -> Array:
-    """Temporal differences, shape (n, n_rows - 1)."""
+    """Return the temporal differences, shape (n, n_rows - 1)."""
     reward, continuation = targets[:, 1:, _REWARD], targets[:, 1:, _CONTINUATION]
     errors: Array = reward + continuation * f[:, 1:, 0] - f[:, :1, 0]
     return errors
@@ -304,23 +306,23 @@ def check_discount(discount: Any) -> float:
 
 
 def transition_targets(discount: float, outcomes: Any, begins: Any = None) -> Array:
-    """Targets of interleaved rows.
+    """Return the targets of interleaved rows.
 
     Parameters
     ----------
     discount : float
         gamma.
     outcomes : sequence of (rewards, terminals)
-        For each next state that transitions have (two with double sampling), the rewards and
-        whether the episode is over there, each of shape (n,).
+        For each next state of a transition (two with double sampling): the rewards, and whether the
+        episode ends there, each of shape (n,).
     begins : array-like of bool, shape (n,), default=None
-        Whether a trajectory begins with the transition; None for nowhere.
+        Whether a trajectory begins with the transition; None for never.
 
     Returns
     -------
     targets : ndarray of shape (n * (1 + number of outcomes), 4)
-        Reward, gamma or 0 where the episode is over, whether a trajectory begins, and the
-        discounted sum of such rewards for ever, the unit of values.
+        Reward; gamma, or 0 where the episode ends; whether a trajectory begins; and the discounted
+        sum if this reward were paid for ever, which is the unit of values.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""What the loop asks of an objective, and the objectives of single rows.
+"""Base class of objectives, and the objectives of single rows.
 
-These are the mean of a loss, density ratios and novelty. That of density ratios is the variational
-form of the Kullback-Leibler divergence, whose minimiser is log p/q; the function of novelty is
+These are the mean of a loss, density ratios and novelty. Density ratios minimise the variational
+form of the Kullback-Leibler divergence, whose minimiser is log p/q. The function of novelty is
 large where rows are common, and has a threshold.
 """
 
@@ -18,7 +18,7 @@ from mercer.validation import check_real
 
 Array = NDArray[np.float64]
 
-# 1e13 times as dense is as good as infinitely, and exp of more would overflow soon.
+# A ratio of densities of 1e13 is as good as infinite, and exp would soon overflow.
 _LARGEST = 30.0
 
 
@@ -28,13 +28,13 @@ class Batch(NamedTuple):
     X: NDArray[np.floating]  # (n, n_features)
     targets: Array  # (n, target_width), encoded by the loss
     weights: Array  # (n,), sample weight times class weight
-    #: The function before the last step at the objective's points, (n_points, n_outputs), for
-    #: objectives that need it.
+    #: Values of the function before the last step at the objective's points, (n_points, n_outputs),
+    #: for objectives that need them.
     previous: Array | None = None
 
 
 class Anchors(NamedTuple):
-    """Which points of a step come again: those that have a place with the objective.
+    """Points of a step that the objective keeps for later steps, with their places.
 
     Functions keep such points (:meth:`mercer.functions.KernelExpansion.add`).
     """
@@ -44,39 +44,39 @@ class Anchors(NamedTuple):
 
 
 class Objective(ABC):
-    """What is minimised, as seen by the loop: where f must be known, and which way it should move.
+    """Objective as the loop sees it: where f must be evaluated, and in which direction it moves.
 
-    A new objective implements :meth:`points` and :meth:`slopes`, and :meth:`update` if it has
-    scalars of its own (a threshold, a tracked mean), whose names it gives as ``saved_scalars``,
-    or :meth:`state` and :meth:`set_state` if they are no plain numbers; everything else
-    (expansion, kernel, schedule) stays.
+    A new objective implements :meth:`points` and :meth:`slopes`. If it has scalars of its own (a
+    threshold, a tracked mean), it also implements :meth:`update` and lists their names in
+    ``saved_scalars``; if its state is not plain numbers, it implements :meth:`state` and
+    :meth:`set_state`. Expansion, kernel and schedule need no change.
 
     Attributes
     ----------
     curvature : float or None
-        Upper bound of the second derivative in the values; None if there is none.
+        Upper bound of the second derivative with respect to the values; None if there is none.
     lipschitz : float or None
-        Upper bound of the norm of the derivative at one row of weight 1; None if there is none.
+        Upper bound of the norm of the derivative at a row of weight 1; None if there is none.
     copies : int
-        How often the function has each output; the first ones are the values that predict.
+        How many copies of each output the function has; the first copies are used to predict.
     clip : float or None
-        Length to which slopes are cut, if the user wants that.
+        Maximum norm of slopes, if the user sets one.
     tolerance_scale : float
         Factor of automatic compression tolerances.
     rows_per_sample : int
-        Rows that a sample of the user's makes.
+        Rows that one sample of the user makes.
     sample_name : str
-        What the user calls several samples.
+        What the user calls samples, in the plural.
     rows_per_slope : int or None
-        Rows that count as one in the unit of automatic tolerances, whether they have a slope or
-        not; None leaves rows without a slope out. Where it is given, the loss at f = 0 is no
-        scale of the losses that come, and the largest seen is.
+        Rows that count as one in the unit of automatic tolerances, with or without a slope; None
+        leaves rows without a slope out. If it is given, the scale of losses is the largest loss
+        seen, not the loss at f = 0.
     needs_previous : bool
-        Whether :meth:`slopes` wants ``Batch.previous``.
+        Whether :meth:`slopes` needs ``Batch.previous``.
     monitors : tuple of str
-        Names of numbers to note in the history, from :meth:`measured`.
+        Names of numbers that :meth:`measured` returns for the history.
     saved_scalars : tuple of str
-        Attributes, numbers, that :meth:`update` changes: what :meth:`state` is made of.
+        Names of the numeric attributes that :meth:`update` changes; :meth:`state` consists of them.
     """
 
     curvature: float | None = None
@@ -90,18 +90,18 @@ class Objective(ABC):
     needs_previous: bool = False
     monitors: tuple[str, ...] = ()
     saved_scalars: tuple[str, ...] = ()
-    #: What :meth:`remedy` says.
+    #: Result of :meth:`remedy`.
     _remedy: str = ""
-    #: What :meth:`measured` returns.
+    #: Result of :meth:`measured`.
     _measured: tuple[float, ...] = ()
 
     @abstractmethod
     def points(self, batch: Batch) -> NDArray[np.floating]:
-        """Points at which the objective needs the function, (n_points, n_features)."""
+        """Return the points at which the objective needs the function, (n_points, n_features)."""
 
     @abstractmethod
     def slopes(self, values: Array, batch: Batch) -> tuple[Array, Array]:
-        """Differentiate the objective in the values of the function.
+        """Return the derivative of the objective with respect to the function values, and losses.
 
         Parameters
         ----------
@@ -119,12 +119,12 @@ class Objective(ABC):
         """
 
     def update(self, values: Array, batch: Batch, step_size: float) -> None:  # noqa: B027
-        """Move the objective's own scalars; called once a step, after :meth:`slopes`.
+        """Update the objective's own scalars; called once per step, after :meth:`slopes`.
 
         Parameters
         ----------
         values : ndarray of shape (n_points, n_outputs)
-            The function at :meth:`points`, before it moves.
+            The function at :meth:`points` before it moves.
         batch : Batch
             Rows of this step.
         step_size : float
@@ -132,16 +132,16 @@ class Objective(ABC):
         """
 
     def at_zero(self, targets: Array, weights: Array, n_outputs: int) -> tuple[Array, Array]:
-        """Slopes and losses of rows at f = 0, the units of tolerances and of what is too large.
+        """Return slopes and losses at f = 0, which set the units of tolerances and of divergence.
 
         Parameters
         ----------
         targets : ndarray of shape (n, target_width)
             Targets of the rows.
         weights : ndarray of shape (n,)
-            Their weights.
+            Weights of the rows.
         n_outputs : int
-            Of the function.
+            Number of outputs of the function.
 
         Returns
         -------
@@ -153,7 +153,7 @@ class Objective(ABC):
         return self.slopes(np.zeros((weights.size, n_outputs)), batch)
 
     def losses_of(self, values: Array, batch: Batch) -> Array:
-        """Losses, (n,), of rows that are not learned, of which nothing is to be remembered.
+        """Return the losses, (n,), of rows that are not learned, without changing any state.
 
         Parameters
         ----------
@@ -165,82 +165,82 @@ class Objective(ABC):
         return self.slopes(values, batch)[1]
 
     def anchors(self, batch: Batch) -> Anchors | None:
-        """Which points come again; None if none does. Called before :meth:`update`."""
+        """Return which points are kept for later; None for none. Called before :meth:`update`."""
         return None
 
     def steepness(self, batch: Batch, n_points: int) -> Array:
-        """Weights of the points in a bound of the Hessian, for Newton's steps.
+        """Return weights of the points in a bound of the Hessian, for Newton steps.
 
         Parameters
         ----------
         batch : Batch
             Rows of the step.
         n_points : int
-            How many of :meth:`points` there are.
+            Number of :meth:`points`.
 
         Returns
         -------
         weights : ndarray of shape (n_points,)
-            The Hessian is at most :attr:`curvature` times the mean over the points of these
-            weights times the squares of the features.
+            The Hessian is at most :attr:`curvature` times the mean over the points of (weight times
+            squared features).
         """
         return batch.weights
 
     def mixing(self, step_size: float, regularization: float, n_outputs: int) -> Array | None:
-        """How the outputs move by themselves in a step, before the slopes are added.
+        """Return how a step mixes the outputs before it adds the slopes.
 
         Parameters
         ----------
         step_size, regularization : float
-            Of the step.
+            Settings of the step.
         n_outputs : int
-            Of the function.
+            Number of outputs of the function.
 
         Returns
         -------
         mixing : ndarray of shape (n_outputs, n_outputs) or None
-            f becomes f @ mixing; None for the usual shrinking by 1 - step_size * regularization.
+            f becomes f @ mixing; None for the usual factor 1 - step_size * regularization.
         """
         return None
 
     def batch_rate(self, gram: Array, targets: Array, weights: Array) -> float | None:
-        """How fast a step of size 1 moves its own batch: steps are stable up to 2 / rate.
+        """Return how fast a unit step moves its own batch: steps are stable up to 2 / rate.
 
         Parameters
         ----------
         gram : ndarray of shape (n, n)
             Kernel matrix of the rows.
         targets : ndarray of shape (n, target_width)
-            Their targets.
+            Targets of the rows.
         weights : ndarray of shape (n,)
-            Their weights.
+            Weights of the rows.
 
         Returns
         -------
         rate : float or None
-            A bound; None for that from :attr:`curvature` and the sums of the matrix's rows.
+            A bound; None for the bound by :attr:`curvature` and the row sums of the matrix.
         """
         return None
 
     def measured(self) -> tuple[float, ...]:
-        """Return the :attr:`monitors` of the last step, means over its rows."""
+        """Return the :attr:`monitors` of the last step, as means over its rows."""
         return self._measured
 
     def remedy(self) -> str:
-        """End of the error that a run diverged: what to do; "" for the usual advice."""
+        """Return the advice that ends the error of a diverging run; "" for the usual advice."""
         return self._remedy
 
     def state(self) -> dict[str, Any]:
-        """Numbers and arrays that :meth:`update` changes, copied."""
+        """Return copies of the numbers and arrays that :meth:`update` changes."""
         return {name: getattr(self, name) for name in self.saved_scalars}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go back to a :meth:`state`.
+        """Restore a :meth:`state`.
 
         Raises
         ------
         ValueError
-            If it is none of this objective.
+            If the state does not belong to this objective.
         """
         if set(state) != set(self.saved_scalars):
             raise ValueError(
@@ -265,7 +265,7 @@ class Pointwise(Objective):
         self.curvature, self.lipschitz = loss.curvature, loss.lipschitz
 
     def points(self, batch: Batch) -> NDArray[np.floating]:
-        """See :class:`Objective`: the rows themselves."""
+        """Return the rows themselves."""
         return batch.X
 
     def slopes(self, values: Array, batch: Batch) -> tuple[Array, Array]:
@@ -279,14 +279,14 @@ class KullbackLeibler(Objective):
 
     .. math:: \min_f\; E_q e^{f(x)} - E_p f(x) + \frac{\lambda}{2}\|f\|^2
 
-    Without the ridge the minimiser is :math:`f = \log p/q`. Column 0 of the targets tells the
-    samples apart: 1 for rows of p, 0 for rows of q. Every batch needs rows of both; the mean over
-    each sample is taken by itself, whatever their numbers.
+    Without the ridge the minimiser is :math:`f = \log p/q`. Column 0 of the targets is 1 for rows
+    of p, 0 for rows of q. Every batch needs rows of both; each sample has its own mean, so the
+    numbers of rows may differ.
 
     References
     ----------
-    DSG, eq. (8), where the minimiser is said to be log q/p; it is log p/q. Both samples are seen
-    in every step instead of one at the throw of a coin, which takes away the coin's noise.
+    DSG, eq. (8), where the minimiser is said to be log q/p; it is log p/q. Every step sees both
+    samples, instead of one chosen by a coin, which removes the noise of the coin.
 
     Examples
     --------
@@ -296,7 +296,7 @@ class KullbackLeibler(Objective):
     """
 
     def points(self, batch: Batch) -> NDArray[np.floating]:
-        """See :class:`Objective`: the rows themselves."""
+        """Return the rows themselves."""
         return batch.X
 
     def slopes(self, values: Array, batch: Batch) -> tuple[Array, Array]:
@@ -306,14 +306,14 @@ class KullbackLeibler(Objective):
         f = values[:, 0]
         ratio = ratio_of(f)
         slopes: Array = np.where(from_p, -1.0, ratio) * share
-        # Where the slope stays the same the loss is its straight line.
+        # Beyond the largest value the loss continues as a straight line.
         beyond = np.maximum(f - _LARGEST, 0.0)
         losses = np.where(from_p, -f, ratio * (1.0 + beyond)) * share * n
         return slopes[:, np.newaxis], losses
 
 
 def ratio_of(log_ratio: Array) -> Array:
-    """Return e^f, but no more than e^30.
+    """Return e^f, at most e^30.
 
     Parameters
     ----------
@@ -323,7 +323,7 @@ def ratio_of(log_ratio: Array) -> Array:
     Returns
     -------
     ratio : ndarray
-        Like ``log_ratio``, in (0, 1.1e13].
+        Same shape as ``log_ratio``, in (0, 1.1e13].
 
     Examples
     --------
@@ -340,19 +340,19 @@ def kl_lower_bound(
     weights_p: Array | None = None,
     weights_q: Array | None = None,
 ) -> float:
-    r"""Evaluate :math:`E_p f - E_q e^f + 1`, which is at most KL(p‖q), on a sample of each.
+    r"""Return the sample estimate of :math:`E_p f - E_q e^f + 1`, a lower bound of KL(p‖q).
 
     Parameters
     ----------
     log_ratio_p, log_ratio_q : ndarray of shape (n_p,) and (n_q,)
-        f at rows of p and of q that f was not learned from; what exceeds 30 counts as 30.
+        f at rows of p and of q from which f was not learned; values above 30 count as 30.
     weights_p, weights_q : ndarray of shape (n_p,) and (n_q,), default=None
-        Weights of the rows in the two means; None for equal ones.
+        Weights of the rows in the two means; None for equal weights.
 
     Returns
     -------
     bound : float
-        In nats. Its expectation is at most the divergence, and equal to it for f = log p/q.
+        In nats. Its expectation is at most the divergence, and equal for f = log p/q.
 
     Examples
     --------
@@ -364,32 +364,32 @@ def kl_lower_bound(
 
 
 class Novelty(Objective):
-    r"""Find f and a threshold tau that a share nu of the rows stay below.
+    r"""Find f and a threshold tau below which f lies for a share nu of the rows.
 
     .. math:: \min_{f, \tau}\; E \max(0, \tau - f(x)) + \frac{\nu}{2}\|f\|^2 - \nu\tau
 
-    At the minimum f is a weighted mean of kernels at the least common rows, so that f and tau are
-    of the size of kernel values. The learner's ridge parameter must be nu.
+    At the minimum, f is a weighted mean of kernels at the least common rows, so f and tau are of
+    the size of kernel values. The learner's ridge parameter must be nu.
 
     Parameters
     ----------
     nu : float
         Share of the rows below the threshold, in (0, 1].
     unit : float, default=1.0
-        Typical size of f at the minimum. The threshold starts there and its steps are multiplied
-        by it, which changes the way to the minimum, not the minimum itself. 1 is the paper's
-        step; a smaller value such as the mean of the Gram matrix keeps the first steps from
-        throwing the threshold far below every f.
+        Typical size of f at the minimum. The threshold starts there, and its steps are multiplied
+        by it, which changes the path but not the minimum. 1 is the paper's step; a smaller value,
+        such as the mean of the Gram matrix, keeps the first steps from moving the threshold far
+        below every f.
 
     Attributes
     ----------
     threshold : float
-        tau of now.
+        Present value of tau.
 
     References
     ----------
-    DSG, Section 4, "Kernel Novelty Detection". Weights multiply the terms of their row,
-    ``max(0, tau - f) - nu tau``, so that f and tau grow with them alike.
+    DSG, Section 4, "Kernel Novelty Detection". A weight multiplies its row's term ``max(0, tau - f)
+    - nu tau``, so f and tau grow alike with the weights.
 
     Examples
     --------
@@ -411,34 +411,34 @@ class Novelty(Objective):
         self.threshold = unit
 
     def points(self, batch: Batch) -> NDArray[np.floating]:
-        """See :class:`Objective`: the rows themselves."""
+        """Return the rows themselves."""
         return batch.X
 
     def slopes(self, values: Array, batch: Batch) -> tuple[Array, Array]:
-        """See :class:`Objective`; a row that is exactly at the threshold has slope 0."""
+        """Return slopes and losses; a row exactly at the threshold has slope 0."""
         down = (-batch.weights / batch.weights.size)[:, np.newaxis]
         scaled: Array = np.where(values < self.threshold, down, 0.0)
         losses = np.maximum(self.threshold - values[:, 0], 0.0) - self.nu * self.threshold
         return scaled, losses
 
     def update(self, values: Array, batch: Batch, step_size: float) -> None:
-        """Move the threshold down if more than a share nu of the rows are below it, else up."""
+        """Move the threshold down if more than a share nu of the rows is below it, otherwise up."""
         below = values[:, 0] < self.threshold
         slope = float(np.mean(batch.weights * (below - self.nu)))
         self.threshold -= self.unit * step_size * slope
 
 
 def lower_quantile(values: Array, weights: Array, share: float) -> float:
-    """Return the largest threshold that at most a share of the weight lies strictly below.
+    """Return the largest value such that at most a share of the weight lies strictly below it.
 
     Parameters
     ----------
     values : ndarray of shape (n,)
         Values, at least one.
     weights : ndarray of shape (n,)
-        Their weights, not all 0.
+        Weights, not all 0.
     share : float
-        In (0, 1].
+        Share of the weight, in (0, 1].
 
     Returns
     -------
@@ -452,6 +452,6 @@ def lower_quantile(values: Array, weights: Array, share: float) -> float:
     """
     order = np.argsort(values, kind="stable")
     total = np.cumsum(weights[order])
-    # Rounding must not take a row more than the share.
+    # The factor keeps rounding from excluding a row.
     within = np.searchsorted(total, share * total[-1] * (1.0 + 1e-12), side="right")
     return float(values[order[min(int(within), values.size - 1)]])

@@ -20,20 +20,20 @@ Indices = NDArray[np.int64]
 PAIR_LABELS = ("difference", "sign", "same")
 NORMALIZATIONS = ("opposite", "all", "balanced")
 LABEL, GROUP = range(2)
-_DRAWN = 20  # partners of a row that is only judged
+_DRAWN = 20  # partners per row when rows are only judged
 
 
 class _Pairs(NamedTuple):
-    """Pairs of a step: of a row and a point, one each."""
+    """Pairs of a step, each of a row and an earlier point."""
 
     rows: Indices  # (n_pairs,), numbers of points
     partners: Indices  # (n_pairs,), numbers of points
     labels: Array  # (n_pairs,)
-    shares: Array  # (n_pairs,), weights; those of a row add up to 1 or less
+    shares: Array  # (n_pairs,), weights; the weights of a row's pairs sum to at most 1
 
 
 class _Kept(NamedTuple):
-    """Rows in the buffer, by place; places without a row have weight 0."""
+    """Rows in the buffer, by place; empty places have weight 0."""
 
     X: NDArray[np.floating]  # (n_places, n_features)
     targets: Array  # (n_places, 2)
@@ -54,8 +54,8 @@ class Pairwise(Objective):
 
     .. math:: E\big[\phi\big(\tau(y, y') f(x, x')\big)\big]
 
-    Every row is paired with rows that came before it, which a buffer holds. The slopes of its
-    pairs are averaged, so that a step is
+    Every row is paired with earlier rows, which a buffer holds. The slopes of its pairs are
+    averaged, so a step is
 
     .. math:: f \leftarrow f - \frac{\gamma_t}{n_t} \sum_j \phi'(\tau_j f(x_t, x_j))\, \tau_j\,
         K_{(x_t, x_j)}
@@ -63,40 +63,40 @@ class Pairwise(Objective):
     With :class:`mercer.buffers.Everything`, ``normalize="all"`` and ``pair_label="difference"``
     this is Algorithm 2 of the paper.
 
-    Targets have two columns: the label, -1 or +1 where there are two classes, and the number of
-    the group: only rows of one group are paired. Rows of a batch are paired with each other as if
-    they came one after the other, at one and the same function.
+    Targets have two columns: the label (-1 or +1 for two classes) and the number of the group. Only
+    rows of one group are paired. Rows of a batch are paired with each other as if they came one
+    after the other, but all at the same function.
 
     Parameters
     ----------
     loss : MarginLoss
-        phi.
+        Loss phi.
     pair_kernel : PairKernel
-        What functions on pairs are; see there.
+        Kind of function on pairs.
     pair_label : {"difference", "sign", "same"}
-        tau: y - y', its sign, or 1 if y = y' and else -1.
+        tau: y - y', its sign, or 1 if y = y' and -1 otherwise.
     buffer : Buffer
-        Which rows a row is paired with.
+        Which earlier rows a row is paired with.
     normalize : {"opposite", "all", "balanced"}
-        n_t: the number of partners with tau other than 0, of all of them, or, for
-        ``pair_label="same"``, twice that of the partners with the same tau.
+        n_t: the number of partners with nonzero tau, the number of all partners, or, for
+        ``pair_label="same"``, twice the number of partners with the same tau.
     label_scale : float, default=1.0
-        Root mean square of tau where it is not 0: the unit of step sizes and tolerances.
+        Root mean square of nonzero tau: the unit of step sizes and tolerances.
 
     Attributes
     ----------
     intercept : float
-        Constant term of f, where the pair kernel has a bias. The ridge leaves it alone.
+        Constant term of f, if the pair kernel has a bias. The ridge does not shrink it.
 
     Raises
     ------
     ValueError
-        For labels that do not go with the symmetry of the functions: nothing could be learned.
+        For labels that do not match the symmetry of the functions: nothing could be learned.
 
     Notes
     -----
-    Weights: a row's pairs are averaged by the weights of its partners, the result is multiplied by
-    its own. Rows of weight 0 do not enter the buffer.
+    Weights: a row's pairs are averaged with the weights of its partners, and the result is
+    multiplied by the row's own weight. Rows of weight 0 do not enter the buffer.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class Pairwise(Objective):
         check_pair_parts(pair_kernel, pair_label, normalize)
         self.pattern = pair_kernel.weights
         self.label_scale = label_scale
-        # The square of a sum of two values is at most this multiple of that of its parts.
+        # The square of a sum of two values is at most this multiple of the sum of their squares.
         self._spread = float(np.abs(self.pattern).sum())
         if loss.curvature is not None:
             self.curvature = loss.curvature * (label_scale * self._spread) ** 2
@@ -138,7 +138,7 @@ class Pairwise(Objective):
     # -- points and pairs -----------------------------------------------------------------------
 
     def points(self, batch: Batch) -> NDArray[np.floating]:
-        """See :class:`Objective`: the rows, then those of the buffer."""
+        """Return the rows, followed by the rows of the buffer."""
         occupied = self._occupied()
         if occupied.size == 0:
             return batch.X
@@ -149,7 +149,7 @@ class Pairwise(Objective):
         return np.flatnonzero(self.kept.weights > 0.0)
 
     def places(self, targets: Array, weights: Array) -> Indices:
-        """Where rows go in the buffer, -1 for nowhere."""
+        """Return the places of rows in the buffer, -1 for none."""
         places = np.full(weights.size, -1, np.int64)
         entering = np.flatnonzero(weights > 0.0)
         positive = targets[entering, LABEL] > 0.0
@@ -160,7 +160,7 @@ class Pairwise(Objective):
         n, occupied = batch.weights.size, self._occupied()
         before = np.concatenate([np.full(n, -1, np.int64), occupied])
         after = before.copy()
-        # Of several rows for one place the last one stays.
+        # If several rows claim one place, the last one keeps it.
         last = {int(place): i for i, place in enumerate(self.places(*batch[1:3])) if place >= 0}
         after[np.isin(before, np.fromiter(last, np.int64, len(last)))] = -1
         for place, i in last.items():
@@ -168,7 +168,7 @@ class Pairwise(Objective):
         return Anchors(before, after)
 
     def _pairs(self, batch: Batch, n_points: int) -> _Pairs:
-        """Pairs of the batch; without those of the buffer if it is not among the points."""
+        """Return the pairs of the batch, without the buffer if it is not among the points."""
         n = batch.weights.size
         occupied = self._occupied() if n_points > n else np.empty(0, np.int64)
         targets = np.vstack([batch.targets, self.kept.targets[occupied]])
@@ -178,7 +178,7 @@ class Pairwise(Objective):
         rows, partners = rows[together], partners[together]
         tau = pair_label_of(self.pair_label, targets[rows, LABEL], targets[partners, LABEL])
         acting = tau != 0.0
-        # Half of the weight each for the pairs that are the same, and for those that are not.
+        # Pairs with the same label and pairs with different labels each get half of the weight.
         kind = rows + n * (tau > 0.0) * (self.normalize == "balanced")
         counted = np.ones(tau.size, np.bool_) if self.normalize == "all" else acting
         totals = np.bincount(kind[counted], weights[partners[counted]], minlength=2 * n)
@@ -187,7 +187,7 @@ class Pairwise(Objective):
         return _Pairs(rows, partners, tau, 0.5 * shares if self.normalize == "balanced" else shares)
 
     def _meetings(self, batch: Batch, occupied: Indices) -> tuple[Indices, Indices]:
-        """Each row and each point that is in the buffer when the row comes, as two lists."""
+        """Return all meetings of a row with a point in the buffer, as two lists of numbers."""
         n = batch.weights.size
         if n == 1:
             return np.zeros(occupied.size, np.int64), 1 + np.arange(occupied.size)
@@ -206,14 +206,14 @@ class Pairwise(Objective):
     # -- values and slopes ----------------------------------------------------------------------
 
     def values_of_pairs(self, values: Array, first: Indices, second: Indices) -> Array:
-        """Values of f on pairs of points.
+        """Return the values of f on pairs of points.
 
         Parameters
         ----------
         values : ndarray of shape (n_points, 1) or (n_points, n_points)
-            Of the function at :meth:`points`: first and second order of the pair kernel.
+            The function at :meth:`points`: first or second order of the pair kernel.
         first, second : ndarray of shape (n_pairs,) of int64
-            Numbers of the points.
+            Indices of the points.
         """
         ends = first, second
         if self.pair_kernel.order == 1:
@@ -226,7 +226,7 @@ class Pairwise(Objective):
         return np.asarray(f + self.intercept)
 
     def slopes(self, values: Array, batch: Batch) -> tuple[Array, Array]:
-        """See :class:`Objective`; a row without partners counts as one that ties with them.
+        """Return slopes and losses; a row without partners has the loss of a tie.
 
         Slopes have the shape of the values, (n_points, 1) or (n_points, n_points).
         """
@@ -247,22 +247,22 @@ class Pairwise(Objective):
         return slopes, of_rows
 
     def _losses_and_pull(self, values: Array, batch: Batch, pairs: _Pairs) -> tuple[Array, Array]:
-        """Losses of the pairs, and the derivatives of the objective in f there."""
+        """Return the losses of the pairs, and the derivatives of the objective in f there."""
         margins = pairs.labels * self.values_of_pairs(values, pairs.rows, pairs.partners)
         losses, slopes = self.loss.value_and_derivative(np.ones(margins.size), margins)
         own = batch.weights[pairs.rows] / batch.weights.size
         return losses, own * pairs.shares * pairs.labels * slopes
 
     def at_zero(self, targets: Array, weights: Array, n_outputs: int) -> tuple[Array, Array]:
-        """See :class:`Objective`: as if every row had a partner of another label."""
+        """Return slopes and losses at f = 0, as if every row had a partner with another label."""
         loss, slope = self.loss.value_and_derivative(np.ones(1), np.zeros(1))
         size = float(slope[0]) * self.label_scale / weights.size
-        with np.errstate(over="ignore"):  # found, and said, by the loop
+        with np.errstate(over="ignore"):  # the loop finds and reports overflow
             slopes = np.full((weights.size, n_outputs), size) * weights[:, np.newaxis]
         return slopes, np.full(weights.size, float(loss[0]))
 
     def losses_of(self, values: Array, batch: Batch) -> Array:
-        """See :class:`Objective`: on pairs drawn from all rows of a group, with a fixed seed."""
+        """Return losses on pairs drawn within groups, with a fixed seed."""
         targets, n = batch.targets, batch.weights.size
         order = np.argsort(targets[:, GROUP], kind="stable")
         _, start, of_group, count = np.unique(
@@ -283,7 +283,7 @@ class Pairwise(Objective):
         return mean
 
     def steepness(self, batch: Batch, n_points: int) -> Array:
-        """See :class:`Objective`: every pair counts at both of its points."""
+        """Return weights of the points; every pair counts at both of its points."""
         pairs = self._pairs(batch, n_points)
         shares = batch.weights[pairs.rows] * pairs.shares
         shares *= np.square(pairs.labels / self.label_scale)
@@ -295,7 +295,7 @@ class Pairwise(Objective):
     # -- the buffer -----------------------------------------------------------------------------
 
     def update(self, values: Array, batch: Batch, step_size: float) -> None:
-        """See :class:`Objective`: move the intercept, and let the rows enter the buffer."""
+        """Move the intercept, and add the rows to the buffer."""
         if self.pair_kernel.bias:
             pairs = self._pairs(batch, values.shape[0])
             pull = self._losses_and_pull(values, batch, pairs)[1].sum()
@@ -316,7 +316,7 @@ class Pairwise(Objective):
         self.kept = _Kept(X, targets, weights)
 
     def _count(self, targets: Array, weights: Array) -> None:
-        """Count rows of each class; those of weight 0 leave no trace."""
+        """Count rows of each class, except rows of weight 0."""
         positive = targets[weights > 0.0, LABEL] > 0.0
         n, n_positive = positive.size, int(positive.sum())
         self.counts = self.counts[0] + n - n_positive, self.counts[1] + n_positive
@@ -329,20 +329,20 @@ class Pairwise(Objective):
         targets: Array,
         weights: Array,
     ) -> None:
-        """Take over the buffer after rows with these targets and weights went through it.
+        """Adopt a buffer through which rows with these targets and weights have gone.
 
         Parameters
         ----------
         X, kept_targets, kept_weights : ndarray
-            Rows by place, their targets and weights; the arrays must be the objective's own.
+            Rows by place, their targets and weights; the objective takes over the arrays.
         targets, weights : ndarray
-            Of the rows that went through.
+            Targets and weights of the rows that went through.
         """
         self._count(targets, weights)
         self.kept = _Kept(X, kept_targets, kept_weights)
 
     def _room(self, batch: Batch, n_places: int) -> _Kept:
-        """Return the buffer, with at least so many places."""
+        """Return the buffer, enlarged to at least ``n_places`` places."""
         old = self.kept
         have = old.weights.size
         if n_places <= have:
@@ -358,7 +358,7 @@ class Pairwise(Objective):
         return _Kept(X, targets, weights)
 
     def state(self) -> dict[str, Any]:
-        # Arrays are replaced, never changed.
+        # No copies: arrays are replaced, never changed in place.
         return {"intercept": self.intercept, "counts": list(self.counts), **self.kept._asdict()}
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -370,12 +370,12 @@ class Pairwise(Objective):
 
 
 def pair_label_of(pair_label: str, first: Array, second: Array) -> Array:
-    """Labels tau of pairs from those of their points: differences, signs, or 1 for the same.
+    """Return pair labels tau from point labels: differences, signs, or 1 for equal and -1 else.
 
     Parameters
     ----------
     pair_label : {"difference", "sign", "same"}
-        Which.
+        Kind of pair label.
     first, second : ndarray of shape (n_pairs,)
         Labels of the points.
     """
@@ -386,7 +386,7 @@ def pair_label_of(pair_label: str, first: Array, second: Array) -> Array:
 
 
 def check_pair_parts(pair_kernel: PairKernel, pair_label: str, normalize: str) -> None:
-    """Refuse labels for which the best function on pairs is 0."""
+    """Refuse pair labels for which the best function on pairs is 0."""
     skew = pair_label != "same"
     if pair_kernel.symmetry == (1 if skew else -1):
         kind, other, advice = (

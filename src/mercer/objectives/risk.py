@@ -1,10 +1,10 @@
-r"""Compositional objectives: a function of a loss and of what is expected of it.
+r"""Compositional objectives: functions of a loss and of an expectation of it.
 
 .. math:: \min_f\; E_\theta\, \varphi\bigl(l_\theta(f),\, g,\, v\bigr) + \frac{\lambda}{2}\|f\|^2,
           \qquad g = E_\xi\, h_\xi(f)
 
-One row does not say what g is, so it is tracked over the stream. The risk
-(:mod:`mercer.risks`) states :math:`\varphi` and h, the loss states l; here they meet the rows.
+A single row does not determine g, so g is tracked over the stream. The risk (:mod:`mercer.risks`)
+defines :math:`\varphi` and h, the loss defines l; here they are evaluated on rows.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from mercer.risks import Risk
 from mercer.risks.rows import check_outer, check_shape
 from mercer.validation import integer, positive
 
-# Rows over which the unit of the loss and the mean weight are remembered.
+# Memory, in rows, of the running unit of the loss and the running mean weight.
 _MEMORY = 1000
-# Rows of a step that add up in the move of a scalar; more are averaged, or it would overshoot.
+# Up to this many rows of a step add up when a scalar moves; more are averaged, or it overshoots.
 _MOST_ROWS = 50
-# Rows after which the scalars begin to move by steps.
+# Rows after which the scalars begin to take steps.
 _FIRST_ROWS = 100
-# Batches that weigh more than so many usual ones count as if they did not.
+# The weight of a batch is limited to this many times the usual weight.
 _MOST_WEIGHT = 10.0
-# Weights of the mean of the scalars over the steps grow like t³, as those of the iterates.
+# In the mean of the scalars, weights of the steps grow like t³, as for the iterates.
 _SUFFIX = 4.0
 
 
@@ -37,13 +37,13 @@ _UNCUT = np.ones((1, 1))
 
 
 class _Scalars(NamedTuple):
-    """All that is tracked, after some rows."""
+    """All tracked numbers, after some rows."""
 
     n_rows: int
     inner: Array  # (n_inner,), g
     effect: Array  # (n_inner,), E dphi/dg
     scalars: Array  # (n_scalars,), v
-    settled: Array  # (n_scalars,), mean of v over the steps, later ones counting more
+    settled: Array  # (n_scalars,), mean of v over the steps, in which later steps count more
     n_steps: int
     unit: float  # running mean size of the loss
     weight: float  # running mean weight of the rows
@@ -62,7 +62,7 @@ _STORED = Record(
 
 
 class _Step(NamedTuple):
-    """What a batch asks for."""
+    """Result of a batch."""
 
     slopes: Array  # (n, n_outputs)
     objective: Array  # (n,)
@@ -74,34 +74,33 @@ class _Step(NamedTuple):
 class Compositional(Objective):
     r"""A risk of a loss (COLK, eq. (1)-(2), in the form :math:`E\,\varphi(l, g, v)`).
 
-    The slope of one row has two parts, :math:`a\, l'` for its own loss and
-    :math:`E[b]\, h'` for what it does to the expectation, with :math:`a = \partial\varphi /
-    \partial l` and :math:`b = \partial\varphi / \partial g`. ``Tracker.pairs`` says who supplies
-    them:
+    The slope of one row has two parts: :math:`a\, l'` for its own loss and :math:`E[b]\, h'` for
+    its effect on the expectation, with :math:`a = \partial\varphi / \partial l` and :math:`b =
+    \partial\varphi / \partial g`. ``Tracker.pairs`` chooses the rows that supply them:
 
-    - ``"tracked"``: every row supplies both, against g and E[b] as tracked before it, from which
-      it is independent.
+    - ``"tracked"``: every row supplies both. It uses g and E[b] as tracked before the row, which
+      are independent of it.
     - ``"stream"``, ``"reservoir"``: rows 2i and 2i + 1 of a batch are a pair of independent rows.
-      The first supplies a and b, the second h (COLK, Algorithm 1). A row without a partner
-      supplies both, as above.
+      The first supplies a and b, the second h (COLK, Algorithm 1). A row without a partner supplies
+      both, as above.
 
     Parameters
     ----------
     loss : Loss
         Loss of single rows.
     risk : Risk
-        What is minimised of it.
+        Risk of the loss to minimise.
 
     Attributes
     ----------
     inner : ndarray of shape (n_inner,) or None
-        g of now; None before the first rows.
+        Present value of g; None before the first rows.
     scalars : ndarray of shape (n_scalars,) or None
         The risk's own scalars, such as the quantile of CVaR.
 
     References
     ----------
-    COLK, Algorithm 1, eq. (19)-(26). Two deviations: tracked pairs need one row for each step
+    COLK, Algorithm 1, eq. (19)-(26). Two deviations: with tracked pairs a step needs one row
     instead of two, and g starts at the first h instead of 0.
 
     Examples
@@ -128,7 +127,7 @@ class Compositional(Objective):
         )
         weight, clip = risk.largest_weight, risk.clip
         if weight is not None and loss.curvature is not None:
-            # Of pairs only one row in two brings its own slope, so that each counts twice.
+            # In a pair only one row supplies its own slope, so each counts twice.
             self.curvature = loss.curvature * weight * (2.0 if self._paired else 1.0)
         self.clip = None if clip is None else float(clip)
         bounds = [] if self.clip is None else [self.clip]
@@ -141,7 +140,7 @@ class Compositional(Objective):
             *_numbered("inner_value", risk.n_inner),
             *risk.scalar_names,
         )
-        # Of "nasa" the function has two copies of its outputs: f, and its averaged direction.
+        # For "nasa" the function has two copies of its outputs: f and its averaged direction.
         self.copies = 1 if self.direction_rate is None else 2
         self._remedy = (
             f". The objective is {' '.join(repr(risk).split())} of {loss!r}: lower its weight, "
@@ -154,23 +153,23 @@ class Compositional(Objective):
 
     @property
     def inner(self) -> Array | None:
-        """Tracked expectation g of now."""
+        """Present tracked expectation g."""
         return None if self._now is None else self._now.inner.copy()
 
     @property
     def scalars(self) -> Array | None:
-        """The risk's own scalars, averaged over the steps like the function."""
+        """The risk's own scalars, averaged over the steps in the same way as the function."""
         return None if self._now is None else self._now.settled.copy()
 
     # -- one step -------------------------------------------------------------------------------
 
     def points(self, batch: Batch) -> NDArray[np.floating]:
-        """See :class:`Objective`: the rows themselves."""
+        """Return the rows themselves."""
         return batch.X
 
     def slopes(self, values: Array, batch: Batch) -> tuple[Array, Array]:
-        """See :class:`Objective`; the losses are the values of phi, whose mean is the risk."""
-        # Losses that overflow are found, and said, by the loop.
+        """Return slopes and losses; a loss is the value of phi, whose mean is the risk."""
+        # The loop finds and reports losses that overflow.
         with np.errstate(over="ignore", invalid="ignore"):
             step = self._step(values, batch)
         self._last = values, step
@@ -179,7 +178,7 @@ class Compositional(Objective):
         return np.tile(self.direction_rate * step.slopes, 2), step.objective
 
     def update(self, values: Array, batch: Batch, step_size: float) -> None:
-        """Track what the rows say of g, E[b], the scalars and the unit of the loss."""
+        """Update g, E[b], the scalars and the unit of the loss from the rows."""
         step = self._last[1] if self._last is not None and self._last[0] is values else None
         step = step or self._step(values, batch)
         self._now, self._last = step.after, None
@@ -187,7 +186,7 @@ class Compositional(Objective):
             self._measured = step.clipped, step.clamped, *step.after.inner, *step.after.scalars
 
     def mixing(self, step_size: float, regularization: float, n_outputs: int) -> Array | None:
-        r"""See :class:`Objective`; with "nasa" f goes on along its averaged direction.
+        r"""Return the mixing of "nasa", with which f moves along its averaged direction.
 
         In the outputs [f, e] with :math:`e = -\eta d`: e becomes (1 - rho) e - eta rho slopes, and
         f becomes (1 - eta lambda) f + e.
@@ -203,13 +202,13 @@ class Compositional(Objective):
         values = values[:, : values.shape[1] // self.copies]
         losses, slopes = loss_and_slopes(self.loss, values, batch.targets)
         own_weight = float(batch.weights.sum()) / n
-        if own_weight == 0.0:  # rows without weight say nothing
+        if own_weight == 0.0:  # rows without weight change nothing
             return _Step(np.zeros_like(values), losses, self._now, 0.0, 0.0)
         now = self._now or self._first(losses, slopes, values, batch)
         unit = now.unit if risk.units == "running" else float(risk.units)
         recent = min(1.0, max(n / (now.n_rows + n), n / _MEMORY))
         weight = now.weight + recent * (own_weight - now.weight)
-        # What the batch counts among the others.
+        # Weight of the batch relative to earlier ones.
         share = min(own_weight / weight, _MOST_WEIGHT)
         rate = min(1.0, self._rate * share)
         weights = batch.weights
@@ -217,15 +216,15 @@ class Compositional(Objective):
         first = slice(0, None, 2) if paired else slice(None)
         second = slice(1, None, 2) if paired else slice(None)
 
-        # What the second rows say of the expectation.
+        # The second rows supply the expectation.
         parts = batch.targets[second], values[second], losses[second], slopes[second]
         h = risk.inner(*parts)
         inner = self._track(now, h.value, second, batch, share, rate)
-        # The first rows meet g from which they are independent.
+        # The first rows use a g that is independent of them.
         outer = risk.outer(losses, inner if paired else now.inner, now.scalars, unit)
         a, b = outer.by_loss, outer.by_inner
         own, b = a[first, np.newaxis] * slopes[first], b[first]
-        # What a row does to g is cut with its own slope, or all others would pay for it.
+        # A row's effect on g is clipped with its own slope, or all other rows would pay for it.
         cut = self._factors(own)
         total = np.zeros_like(values)
         if paired:
@@ -245,14 +244,14 @@ class Compositional(Objective):
 
         effect = _mean(cut * b, weights[first])
         if now.n_rows < _FIRST_ROWS:
-            # The very first rows may have been uncommon: start at a mean of starts.
+            # The very first rows may be unusual, so start at a mean of starting values.
             start = risk.start(losses[weights > 0.0])
             scalars = now.scalars + n / (now.n_rows + n) * (start - now.scalars)
         else:
-            # A step on n rows moves the scalars as far as n steps on one.
+            # A step on n rows moves the scalars as far as n steps on one row.
             moves = min(own.shape[0] * share, _MOST_ROWS) * risk.scalar_steps(unit)
             scalars = now.scalars - moves * _mean(outer.by_scalars[first], weights[first])
-        # Losses of 0, of rows that are all on the right side, are no unit.
+        # Losses of 0, of rows all on the right side, give no unit.
         size = float(np.abs(losses) @ weights) / (n * own_weight) or now.unit
         after = _Scalars(
             now.n_rows + n,
@@ -267,7 +266,7 @@ class Compositional(Objective):
         return _Step(total, outer.value, after, clipped, np.count_nonzero(outer.clamped) / n)
 
     def _first(self, losses: Array, slopes: Array, values: Array, batch: Batch) -> _Scalars:
-        """Take all from the first rows themselves: g starts at h, not at 0."""
+        """Initialise everything from the first rows: g starts at h, not at 0."""
         risk, weights, n = self.risk, batch.weights, batch.weights.size
         unit = float(_mean(np.abs(losses), weights)) or 1.0
         h = risk.inner(batch.targets, values, losses, slopes)
@@ -286,7 +285,7 @@ class Compositional(Objective):
     def _track(
         self, now: _Scalars, h: Array, rows: slice, batch: Batch, share: float, rate: float
     ) -> Array:
-        """Move g: COLK, eq. (20) with momentum, eq. (19) else; ``share``: what the rows count."""
+        """Update g by COLK, eq. (20) with momentum, else (19); ``share`` is the rows' weight."""
         weights = batch.weights[rows]
         if not weights.any():
             return now.inner
@@ -300,14 +299,14 @@ class Compositional(Objective):
             inner = now.inner + share * (mean - old) - rate * (now.inner - old)
         else:
             inner = now.inner + rate * (mean - now.inner)
-        # Momentum may overshoot what a mean can be at all.
+        # Momentum may overshoot the range of a mean.
         low, high = self.risk.inner_range
         if h.size and h.min() >= low and h.max() <= high:
             inner = np.clip(inner, low, high)
         return inner
 
     def _factors(self, own: Array, theirs: Array | None = None) -> Array:
-        """Factors, (n, 1) or (1, 1), that cut slopes to the clip: both of a pair by one."""
+        """Return factors, (n, 1) or (1, 1), that clip slopes; the rows of a pair share one."""
         if self.clip is None:
             return _UNCUT
         sizes = np.linalg.norm(own, axis=1)
@@ -329,7 +328,7 @@ class Compositional(Objective):
 
 
 def make_objective(loss: Loss, risk: Risk | None) -> Objective:
-    """Return the objective for the expected loss, or for a risk of it.
+    """Return the objective for the expected loss, or for a risk of the loss.
 
     Examples
     --------
@@ -341,13 +340,13 @@ def make_objective(loss: Loss, risk: Risk | None) -> Objective:
 
 
 def _mean(values: Array, weights: Array) -> Array:
-    """Weighted mean over rows, (n, ...) -> (...); 0 for rows without weight."""
+    """Return the weighted mean over rows, (n, ...) -> (...); 0 if all weights are 0."""
     mean: Array = weights @ values / (weights.sum() or 1.0)
     return mean
 
 
 def _through(weights: Array, derivatives: Array) -> Array:
-    """Chain rule: (n, m) or (m,) with (n, m, n_outputs) to (n, n_outputs)."""
+    """Apply the chain rule: (n, m) or (m,) with (n, m, n_outputs) to (n, n_outputs)."""
     slopes: Array = np.einsum("...m,...mk->...k", weights, derivatives)
     return slopes
 

@@ -576,10 +576,11 @@ class Estimator(BaseEstimator):
 
         Parameters
         ----------
-        Name or number of the column. A date column "when" also has the parts "when:hour",
-        "when:weekday", "when:day" and "when:day_of_year", if its dates vary in them. If grid dates
-        are at least a day apart, rows keep their time of day; if weeks apart, also their weekday;
-        if years apart, also their day of the year.
+        feature : str or int
+            Name or number of the column. A date column "when" also has the parts "when:hour",
+            "when:weekday", "when:day" and "when:day_of_year", if its dates vary in them. If grid
+            dates are at least a day apart, rows keep their time of day; if weeks apart, also their
+            weekday; if years apart, also their day of the year.
         grid : array-like, default=None
             Values of the column in its own unit: categories, numbers or times. Default: the values
             in the background rows if these are few, else equally spaced numbers from the 2.5 % to

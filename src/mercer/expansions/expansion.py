@@ -95,9 +95,9 @@ class Expansion(Component):
         ----------
         step_sizes : ndarray of shape (n_steps,)
             Step size of each step.
-        Number of the first step, counted from 1.
-            Number of the first of them, counted from 1.
-        RKHS norm that one row adds to the function at unit step size; used by automatic choices.
+        first_step : int
+            Number of the first step, counted from 1.
+        typical_norm : float
             RKHS norm that one row adds to the function at unit step size, for automatic choices.
         """
         return np.zeros(step_sizes.size)

@@ -261,13 +261,14 @@ class Tracking(RecursiveLeastSquares):
     ----------
     size : int, default=100
         Largest number of points.
-    Variance of the noise in units of the signal's variance; a ridge added to k(x, x).
-        Variance of the noise in units of the signal's; the ridge that is added to k(x, x).
-    Factor by which knowledge fades with each row, in (0, 1]; 1 forgets nothing.
-        Factor by which what is known fades with each row, in (0, 1]; 1 forgets nothing.
-    What forgetting tends to: the ``"prior"``, that is f = 0 with the variance of the kernel, or no
-    information (``"exponential"``): f stays and its variance grows, as in recursive least squares
-    with exponential weights.
+    noise : float, default=0.01
+        Variance of the noise in units of the signal's variance; a ridge added to k(x, x).
+    forgetting : float, default=0.999
+        Factor by which knowledge fades with each row, in (0, 1]; 1 forgets nothing.
+    toward : {"prior", "exponential"}, default="prior"
+        What forgetting tends to: the ``"prior"``, that is f = 0 with the variance of the kernel,
+        or no information (``"exponential"``): f stays and its variance grows, as in recursive
+        least squares with exponential weights.
     tolerance : float, default=1e-6
         As for :class:`ALD`: rows this close to the span of the points do not become points.
 

@@ -1,7 +1,7 @@
-"""What is learned: kernel expansions, random features, dictionaries and bilinear functions.
+"""Functions that are learned: kernel expansions, random features, dictionaries and others.
 
-An expansion (:mod:`mercer.expansions`) says how a function stays small and is parameters only; the
-functions here have the numbers. :func:`start` makes the one from the other.
+An expansion (:mod:`mercer.expansions`) holds only the parameters of how a function stays small; the
+functions here hold the numbers. :func:`start` creates a function from an expansion.
 """
 
 from __future__ import annotations
@@ -53,32 +53,31 @@ def start(
     dtype: DTypeLike = np.float64,
     averaging: float | None = None,
 ) -> Any:
-    """Return the function f = 0 that is kept small by an expansion.
+    """Return the function f = 0 that an expansion keeps small.
 
-    An expansion of your own that has a method ``start`` with the parameters from ``kernel`` on
-    decides by it; all others start a
-    :class:`FeatureExpansion` (random features), a :class:`DictionaryFunction` (a dictionary), a
-    :class:`RecursiveFunction` (recursive least squares), a ``SumOfComponents`` (``Auto``) or a
-    :class:`KernelExpansion`.
+    If the expansion has a method ``start`` with the parameters from ``kernel`` on, it creates the
+    function. Otherwise the function is a :class:`FeatureExpansion` (random features), a
+    :class:`DictionaryFunction` (a dictionary), a :class:`RecursiveFunction` (recursive least
+    squares), a ``SumOfComponents`` (``Auto``) or a :class:`KernelExpansion`.
 
     Parameters
     ----------
     expansion : Expansion
-        With its sizes filled in; see :meth:`mercer.expansions.Expansion.sized`.
+        Expansion with its sizes resolved; see :meth:`mercer.expansions.Expansion.sized`.
     kernel : Kernel
-        With its numbers resolved.
+        Kernel with its numbers resolved.
     n_features, n_outputs : int
         Dimensions of inputs and outputs.
     dtype : dtype, default=float64
-        Type of points and kernel values; random features and dictionaries have a ``precision``
-        that says it.
+        Type of points and kernel values; random features and dictionaries use their ``precision``
+        instead.
     averaging : float or None, default=None
         Exponent of the averaging weights, None for the last iterate.
 
     Raises
     ------
     ValueError
-        If the kernel has no random features, or not of the design, where they are asked for.
+        If random features are asked for, and the kernel has none, or none of this design.
 
     Examples
     --------
@@ -110,25 +109,25 @@ def start_bilinear(
     dtype: DTypeLike = np.float64,
     averaging: float | None = None,
 ) -> BilinearExpansion | BilinearFeatures:
-    """Return the bilinear function B = 0 that is kept small by an expansion.
+    """Return the bilinear function B = 0 that an expansion keeps small.
 
     Parameters
     ----------
     expansion : Expansion
-        Random features, or what keeps a dictionary small.
+        Random features, or an expansion that keeps a dictionary small.
     kernel : Kernel
-        With its numbers resolved.
+        Kernel with its numbers resolved.
     n_features : int
         Number of inputs.
     dtype : dtype, default=float64
         Type of the points of a dictionary.
     averaging : None
-        There is no averaging.
+        Not supported.
 
     Raises
     ------
     ValueError
-        For what bilinear functions do not have; see the two classes.
+        For options that bilinear functions do not support; see the two classes.
     """
     if isinstance(expansion, RandomFeatures):
         return BilinearFeatures(kernel, expansion, n_features, averaging)

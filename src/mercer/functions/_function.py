@@ -1,4 +1,4 @@
-"""What is learned, as seen by the loop and by those who predict."""
+"""Interface of functions, as the loop and prediction see them."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ Array = NDArray[np.float64]
 
 
 class Function(ABC):
-    """A function with ``n_outputs`` components, made with a kernel.
+    """A function with ``n_outputs`` outputs, built with a kernel.
 
     Parameters
     ----------
     kernel : Kernel
-        With its numbers resolved.
+        Kernel with its numbers resolved.
     expansion : Expansion
         How the function stays small.
     n_features, n_outputs : int
         Dimensions of inputs and outputs.
     averaging : float or None
-        Evaluate the average of the iterates weighted like ``t**averaging`` (0: plain mean); None
-        for the last of them.
+        Evaluate the average of the iterates with weights ``t**averaging`` (0: plain mean); None for
+        the last iterate.
     """
 
     expansion: Any
-    #: Slots of points that come again step after step; none where there are no places for them.
+    #: Slots of points that return in later steps; empty if the function keeps no such points.
     slots: NDArray[np.int64] = np.empty(0, np.int64)
 
     def __init__(
@@ -50,12 +50,12 @@ class Function(ABC):
 
     @property
     def promoted(self) -> str:
-        """Which safer path took over, if any: ``""``, ``"float64"`` or ``"triangular"``."""
+        """The safer path in use, if any: ``""``, ``"float64"`` or ``"triangular"``."""
         return ""
 
     @abstractmethod
     def evaluate(self, X: Any) -> Array:
-        """Values of the function (the averaged one, if there is one).
+        """Return values of the function (of the averaged one, if there is one).
 
         Parameters
         ----------
@@ -69,14 +69,15 @@ class Function(ABC):
         Raises
         ------
         ValueError
-            If a row is outside the domain, or a value is not finite there.
+            If a row is outside the kernel's domain, or a value is not finite.
         """
 
     @abstractmethod
     def keep_previous(self) -> None:
-        """From now on remember the function before the last step.
+        """Start to remember the function before the last step.
 
-        Until the next step the current function counts as the one before: :math:`f_{-1} = f_0`.
+        Until the next step, the current function also counts as the previous one: :math:`f_{-1} =
+        f_0`.
         """
 
     @abstractmethod
@@ -86,16 +87,16 @@ class Function(ABC):
         Parameters
         ----------
         mixing : ndarray of shape (n_outputs, n_outputs_new)
-            Column j tells how the new output j is made of the old ones.
+            Column j holds the coefficients of the new output j in the old outputs.
         """
 
     @abstractmethod
     def snapshot(self) -> dict[str, Any]:
-        """Everything that learning changes, copied; for :meth:`restore`."""
+        """Return copies of everything that learning changes; for :meth:`restore`."""
 
     @abstractmethod
     def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a :meth:`snapshot`, bit for bit.
+        """Restore a :meth:`snapshot`, bit for bit.
 
         Raises
         ------
@@ -105,12 +106,12 @@ class Function(ABC):
 
 
 def dense_rows(X: Any, dtype: DTypeLike, precision: str) -> NDArray[np.floating]:
-    """Rows, dense and of the type that a ``precision`` computes in.
+    """Return rows as a dense array of the type that a ``precision`` computes in.
 
     Raises
     ------
     ValueError
-        If a value leaves the range of that type.
+        If a value exceeds the range of that type.
     """
     dense = X if isinstance(X, np.ndarray) else X.toarray()
     with np.errstate(over="ignore"):
@@ -125,12 +126,12 @@ def dense_rows(X: Any, dtype: DTypeLike, precision: str) -> NDArray[np.floating]
 
 
 def precise_rows(X: Any, dtype: DTypeLike, precision: str) -> NDArray[np.floating]:
-    """Rows, dense and in float64, in which models predict whatever they learned in.
+    """Return rows as a dense float64 array: predictions use float64 whatever the precision.
 
     Raises
     ------
     ValueError
-        If a value leaves the range of the type that they learned in: see :func:`dense_rows`.
+        If a value exceeds the range of the type used in learning: see :func:`dense_rows`.
     """
     rows = dense_rows(X, np.float64, precision)
     if np.dtype(dtype) != np.float64:

@@ -1,4 +1,4 @@
-"""Room for the points of a dictionary, and where they are in it."""
+"""Storage for the points of a dictionary, and the slots that they occupy."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ Indices = NDArray[np.int64]
 
 
 class Half(Field):
-    """A square matrix of which one triangle says all: the numbers there, or all of them.
+    """A square matrix determined by one triangle: stored as the triangle, or as a whole.
 
-    Copies that live as long as a call are whole, which is faster.
+    Copies that live only during a call are whole, which is faster.
 
     Parameters
     ----------
     size : str
         Dimension of its rows and columns.
     dtype : dtype or tuple of dtype, default=numpy.float64
-        Exactly that, or one of several.
+        The type, or the allowed types.
     triangle : callable, default=numpy.tril_indices
-        Places of the triangle in a matrix of so many rows.
+        Indices of the triangle in a matrix of that size.
     symmetric : bool, default=False
-        Whether the other triangle is the same; else it is read as zeros.
+        Whether the other triangle is the mirror image; otherwise it is read as zeros.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Half(Field):
         self.size, self.dtype, self.triangle, self.symmetric = size, dtype, triangle, symmetric
 
     def of(self, matrix: NDArray[Any], *, packed: bool) -> NDArray[Any]:
-        """Return what is stored of a matrix: its triangle, or all of it."""
+        """Return what is stored of a matrix: one triangle, or all of it."""
         return matrix[self.triangle(len(matrix))] if packed else matrix
 
     def written(self, value: Any) -> Any:
@@ -68,7 +68,7 @@ class Half(Field):
 
 
 def grown_capacity(capacity: int, needed: int, most: int) -> int:
-    """Capacity where ``needed`` is more than there is, and ``most`` will never be exceeded.
+    """Return a capacity for ``needed`` points, with room to grow but at most ``most``.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def grown_capacity(capacity: int, needed: int, most: int) -> int:
 def new_arrays(
     capacity: int, n_features: int, n_columns: int, dtype: np.dtype[Any], *, inverse: bool
 ) -> Dictionary:
-    """Arrays for so many points; with room for an inverse Gram matrix where there is one."""
+    """Return empty arrays for a number of points, with an inverse Gram matrix if needed."""
     square = capacity if inverse else 0
     return Dictionary(
         np.zeros((capacity, n_features), dtype),
@@ -95,7 +95,7 @@ def new_arrays(
 
 
 def take_over(new: Dictionary, old: Dictionary, n: int) -> None:
-    """Copy the first points of other arrays."""
+    """Copy the first ``n`` points of other arrays."""
     for name in ("points", "self_kernel", "weights", "origin", "pinned"):
         getattr(new, name)[:n] = getattr(old, name)[:n]
     if new.inverse.size:
@@ -103,7 +103,7 @@ def take_over(new: Dictionary, old: Dictionary, n: int) -> None:
 
 
 def no_newcomers(arrays: Dictionary, n: int) -> Newcomers:
-    """Nothing to add to the first points of some arrays."""
+    """Return a record of newcomers that adds nothing to the first ``n`` points."""
     dtype = arrays.points.dtype
     return Newcomers(
         np.zeros((0, arrays.points.shape[1]), dtype),
@@ -115,14 +115,14 @@ def no_newcomers(arrays: Dictionary, n: int) -> Newcomers:
 
 
 def follow_slots(slots: Indices, old: Indices) -> Indices:
-    """Slots of points after those of a dictionary have moved.
+    """Return slots of points after the points of a dictionary have moved.
 
     Parameters
     ----------
     slots : ndarray of shape (n_points,) of int64
         Slots before, -1 for none.
     old : ndarray of shape (size,) of int64
-        Slot that the point of each slot had before; below 0 if it was not there.
+        Former slot of the point in each slot; below 0 if the point is new.
     """
     moved = np.full(max(int(slots.max(initial=-1)), int(old.max(initial=-1))) + 1, -1, np.int64)
     stayed = np.flatnonzero(old >= 0)

@@ -37,18 +37,18 @@ Array = NDArray[np.float64]
 Floats = NDArray[np.floating]
 Indices = NDArray[np.int64]
 
-# The running norms of rows and columns are computed anew after so many steps, at least.
+# The running norms of rows and columns are recomputed after at least this many steps.
 _REFRESH = 64
 # Kernel values held at once while predicting.
 _CHUNK = 1 << 22
-# Newcomers closer than this to the span of the rest (squared, relative to k(x, x)) are projected
-# on it. A point let in at a squared distance of s brings the condition number of the Gram matrix
+# New points closer than this to the span of the others (squared, relative to k(x, x)) are projected
+# on it. A point accepted at a squared distance of s brings the condition number of the Gram matrix
 # to 1 / s and, with the weights of its projection, some orders of magnitude beyond: up to about
 # 1e13 for 1e-8, where an inverse that is refined once is still good to seven digits.
 _ABSORB = 1e-8
-# The same where a small tolerance does not pay for it.
+# The same, for tolerances too small for it.
 _ABSORB_LESS = 1e-10
-# Points nearer than this (squared, relative to k(x, x)) are one and the same up to rounding.
+# Points closer than this (squared, relative to k(x, x)) differ only by rounding.
 _TWINS = 1e-13
 _NUMBERS = Record(
     n_steps=integer(low=0),
@@ -71,17 +71,17 @@ _ARRAYS = Record(
 
 
 class _Joining(NamedTuple):
-    """Newcomers, and what a step adds to them and to the points that are there already."""
+    """New points, and the coefficients that a step adds to them and to existing points."""
 
     points: Array  # (n_new, n_features)
     rows: Array  # (n_new, size), kernels with the dictionary
     gram: Array  # (n_new, n_new), among themselves
-    slots: Indices  # (n_changed,), of the points with coefficients; newcomers count from size on
+    slots: Indices  # (n_changed,), points with coefficients; newcomers count from size on
     block: Array  # (n_changed, n_changed), their coefficients, in units of the scaled ones
 
 
 class BilinearExpansion(BilinearFunction):
-    r"""A bilinear function on a dictionary that is kept small.
+    r"""A bilinear function on a dictionary of bounded size.
 
     B is an operator on the RKHS; errors are in its Hilbert-Schmidt norm,
     :math:`\|B\|^2 = \mathrm{tr}(C'KCK)` with K the Gram matrix of the dictionary. Removing a point
@@ -90,31 +90,32 @@ class BilinearExpansion(BilinearFunction):
 
     .. math:: \frac{1}{P_{jj}} \Big( c_j' K c_j + c^{j\prime} K c^j - \frac{C_{jj}^2}{P_{jj}} \Big)
 
-    for the row :math:`c_j` and the column :math:`c^j` of C, and the errors of several removals add
-    in squares. A step costs O(size²) per newcomer or removal. Memory is 3 size² numbers (C, K and
-    P), 2 where nothing is refitted and 1 for ``Full`` without a cap.
+    for the row :math:`c_j` and the column :math:`c^j` of C, and the squared errors of several
+    removals add up. A step costs O(size²) per newcomer or removal. Memory is 3 size² numbers (C, K
+    and P), 2 size² if nothing is refitted, and size² for ``Full`` without a cap.
 
     Parameters
     ----------
     kernel : Kernel
         With its numbers resolved.
     expansion : KOMP, Budget or Full
-        How the dictionary stays small. ``Budget`` with "remove" deletes rows and columns as they
-        are, and so does ``Full`` with a cap; the error that they report is the sum of the norms of
-        what each deletion took away, a bound for several in one step.
+        How the dictionary stays small. ``Budget`` with "remove", and ``Full`` with a cap, delete
+        rows and columns without refitting. The error that they report is the sum of the norms of
+        the deleted parts, an upper bound if several are deleted in one step.
     n_features : int
         Number of inputs.
     dtype : dtype, default=float64
         Type of the points; all arithmetic is in float64.
     averaging : None
-        There is no averaging.
+        Not supported.
 
     Attributes
     ----------
     size : int
         Model order.
     slots : ndarray of shape (n_places,) of int64
-        Slot of the dictionary of each point that comes again, -1 for none; see :meth:`add`.
+        Slot in the dictionary of each point that returns in later steps, -1 for none; see
+        :meth:`add`.
 
     Raises
     ------
@@ -180,7 +181,7 @@ class BilinearExpansion(BilinearFunction):
         return self.scale * self.arrays.coefficients[:n, :n]
 
     def current(self, points: Floats) -> Array:
-        """Values of B at all pairs of some points; their kernels are remembered.
+        """Return the values of B at all pairs of some points, and remember their kernels.
 
         Parameters
         ----------
@@ -199,7 +200,7 @@ class BilinearExpansion(BilinearFunction):
         return values
 
     def bilinear(self, X1: Any, X2: Any) -> Array:
-        """Values of B at pairs of points.
+        """Return the values of B at pairs of points.
 
         Parameters
         ----------
@@ -220,11 +221,11 @@ class BilinearExpansion(BilinearFunction):
         return values
 
     def kernels(self, X: Floats, Z: Array | None = None) -> Array:
-        """Kernel values in float64, whatever the type of the points."""
+        """Return kernel values in float64, whatever the type of the points."""
         return np.asarray(self.kernel(X.astype(np.float64, copy=False), Z), dtype=np.float64)
 
     def rows(self, points: Floats, which: Indices) -> Array:
-        """Kernels of some of the points of a step with the dictionary."""
+        """Return the kernels between some points of a step and the dictionary."""
         if self._last is not None and self._last[0] is points:
             return self._last[1][which]
         return self.kernels(points[which], self.points[: self.size])
@@ -247,8 +248,8 @@ class BilinearExpansion(BilinearFunction):
     ) -> float:
         r"""Add :math:`\sum_{ij} V_{ij}\, k(x_i, \cdot)\, k(x_j, \cdot)` and compress.
 
-        Points that the dictionary has already get their coefficients there; other points join it
-        if they have any, or a place after the step.
+        Points that are already in the dictionary receive their coefficients there. Other points
+        join if they have coefficients, or a place after the step.
 
         Parameters
         ----------
@@ -257,12 +258,13 @@ class BilinearExpansion(BilinearFunction):
         coefficients : ndarray of shape (n_points, n_points)
             V.
         tolerance : float
-            Error that the compression may make; negative for none. Larger errors occur where
-            a cap leaves no choice, and for tolerances below about 1e-4 of what the step adds.
+            Error that the compression may make; negative for none. The error is larger if a cap
+            forces it, and for tolerances below about 1e-4 of what the step adds.
         before, after : ndarray of shape (n_points,) of int64, default=None
-            For points that come again: their places, numbers of the caller's, before and after
-            this step; -1 for none. Points with a place after it stay in the dictionary, unless
-            they depend linearly on the rest; all that had one before it must be among the points.
+            For points that return in later steps: their places, numbered by the caller, before and
+            after this step; -1 for none. Points with a place after the step stay in the dictionary,
+            unless they depend linearly on the others. All points with a place before the step must
+            be given.
 
         Returns
         -------
@@ -272,7 +274,7 @@ class BilinearExpansion(BilinearFunction):
         Raises
         ------
         ValueError
-            If more points must stay than the expansion may keep; nothing has changed then.
+            If more points must stay than the expansion allows; nothing is changed.
         """
         none = np.full(len(points), -1, np.int64)
         before, after = (none if places is None else places for places in (before, after))
@@ -284,7 +286,7 @@ class BilinearExpansion(BilinearFunction):
         slots = np.append(moved, -1)[slots]
         for slot in slots[unknown][slots[unknown] >= 0]:
             self.n_joined += 1
-            self.ages[slot] = self.n_joined  # a point that is seen again is young again
+            self.ages[slot] = self.n_joined  # a point that is seen again counts as new
         self.slots = np.full(int(after.max(initial=-1)) + 1, -1, np.int64)
         self.slots[after[after >= 0]] = slots[after >= 0]
         error = self._compress(booked, squared) * self.scale
@@ -348,7 +350,7 @@ class BilinearExpansion(BilinearFunction):
             )
 
     def _join(self, new: _Joining, squared: float) -> tuple[float, Indices]:
-        """Let newcomers in and add the coefficients of a step.
+        """Add newcomers to the dictionary, and the coefficients of a step.
 
         Parameters
         ----------
@@ -360,9 +362,9 @@ class BilinearExpansion(BilinearFunction):
         Returns
         -------
         squared_error : float
-            Of projecting points that depend on the others.
+            Error of projecting points that depend on the others.
         moved : ndarray of shape (size + n_new,) of int64
-            Slot of each point of the dictionary and each newcomer now; -1 for projected ones.
+            New slot of each point of the dictionary and each newcomer; -1 for projected points.
         """
         n, own = self.size, np.ascontiguousarray(new.gram.diagonal())
         sparing = self.expansion.rule == GREEDY and squared >= 0.0
@@ -373,7 +375,7 @@ class BilinearExpansion(BilinearFunction):
         for threshold in thresholds:
             crowded = self._let_in(new, own, threshold, joined)
             left = [p for p in range(own.size) if p not in joined]
-            # Those left over have numbers after all that joined.
+            # Newcomers that did not join are numbered after all points that did.
             moved = np.concatenate([np.arange(n), np.empty(own.size, np.int64)])
             moved[[n + p for p in joined]] = n + np.arange(len(joined))
             moved[[n + p for p in left]] = self.size + np.arange(len(left))
@@ -395,7 +397,7 @@ class BilinearExpansion(BilinearFunction):
         return booked, slots[moved]
 
     def _let_in(self, new: _Joining, own: Array, threshold: float, joined: list[int]) -> bool:
-        """Let newcomers join one by one; return whether others had better go in their place."""
+        """Add newcomers one by one; return whether others had better be removed to make room."""
         mended = False
         for p in self._order(new, own):
             while p not in joined:
@@ -416,7 +418,7 @@ class BilinearExpansion(BilinearFunction):
         return False
 
     def _order(self, new: _Joining, own: Array) -> Sequence[int]:
-        """Order in which newcomers join: where they may depend on others, the farthest first."""
+        """Return the order in which newcomers join; the farthest first if they may be dependent."""
         if self.kind != INVERSE or own.size < 2:
             return range(own.size)
         n = new.rows.shape[1]
@@ -427,7 +429,7 @@ class BilinearExpansion(BilinearFunction):
     def _with_left(
         self, new: _Joining, slots: Indices, joined: list[int], left: list[int]
     ) -> tuple[Array, Array]:
-        """Gram matrix and coefficients of the dictionary and of the newcomers left over."""
+        """Return Gram matrix and coefficients of the dictionary and the remaining newcomers."""
         n, total = self.size, self.size + len(left)
         K, C = np.empty((total, total)), np.zeros((total, total))
         K[:n, :n], C[:n, :n] = self.arrays.gram[:n, :n], self.arrays.coefficients[:n, :n]
@@ -463,14 +465,14 @@ class BilinearExpansion(BilinearFunction):
             self._follow(origin[:size])
             if accurate:
                 return float(np.sqrt(booked))
-            # No progress since the last time: some points depend on the rest.
+            # No progress since the last refresh: some points depend on the others.
             if self.size == mended_at or not self.mend():
                 booked += self._shed(threshold)
                 threshold *= 10.0
             mended_at = self.size
 
     def mend(self) -> bool:
-        """Compute the inverse anew; return False if it cannot be trusted then either."""
+        """Recompute the inverse; return False if it still cannot be trusted."""
         n = self.size
         inverse = cholesky_inverse(self.arrays.gram[:n, :n])
         if inverse is not None:
@@ -478,7 +480,7 @@ class BilinearExpansion(BilinearFunction):
         return inverse is not None
 
     def _shed(self, threshold: float) -> float:
-        """Project points that depend on the others; return the squared error."""
+        """Project points that depend on the others on their span; return the squared error."""
         n = self.size
         K, C = self.arrays.gram[:n, :n].copy(), self.arrays.coefficients[:n, :n]
         kept, inverse = trusted_inverse(K, threshold)
@@ -489,16 +491,16 @@ class BilinearExpansion(BilinearFunction):
     def fill(
         self, kept: Indices, points: Array, gram: Array, coefficients: Array, inverse: Array
     ) -> None:
-        """Put some of a number of points in the place of the dictionary.
+        """Replace the dictionary by some of the given points.
 
         Parameters
         ----------
         kept : ndarray of shape (n_kept,) of int64
-            Which; those of the dictionary count first.
+            Indices of the points to keep; points of the dictionary are numbered first.
         points, gram : ndarray of shape (n, n_features) and (n, n)
-            All of them.
+            All points and their Gram matrix.
         coefficients, inverse : ndarray of shape (n_kept, n_kept)
-            Of those kept.
+            Coefficients and inverse Gram matrix of the kept points.
         """
         self._follow(kept[kept < self.size])
         m = self.size = kept.size
@@ -509,7 +511,7 @@ class BilinearExpansion(BilinearFunction):
         self.refresh()
 
     def _follow(self, origin: Indices) -> None:
-        """Move what compiled code does not know of; ``origin``: slots before those of now."""
+        """Move the arrays that compiled code does not know; ``origin`` holds former slots."""
         m = origin.size
         if m < self.size:
             self.points[:m], self.ages[:m] = self.points[origin], self.ages[origin]
@@ -517,7 +519,7 @@ class BilinearExpansion(BilinearFunction):
             self.size = m
 
     def refresh(self) -> None:
-        """Compute the norms of rows and columns anew."""
+        """Recompute the norms of rows and columns."""
         if self.arrays.row_norms.size:
             refresh_norms(self.arrays, self.size)
         self.age_of_norms = 0
@@ -531,7 +533,7 @@ class BilinearExpansion(BilinearFunction):
         return self.kind in needed.get(name, (self.kind,))
 
     def allocate(self, capacity: int) -> None:
-        """Make new arrays and copy what is in use."""
+        """Allocate new arrays and copy the points in use."""
         old = getattr(self, "arrays", None)
         shapes = {"coefficients": 2, "gram": 2, "inverse": 2}
         self.arrays = BilinearState(
@@ -556,7 +558,7 @@ class BilinearExpansion(BilinearFunction):
             self.allocate(grown_capacity(capacity, needed, self.expansion.limit() + n_new))
 
     def snapshot(self, *, packed: bool = True) -> dict[str, Any]:
-        """Everything that a step changes, copied; for :meth:`restore`.
+        """Return copies of everything that a step changes; for :meth:`restore`.
 
         Parameters
         ----------
@@ -571,7 +573,7 @@ class BilinearExpansion(BilinearFunction):
         return {"numbers": _NUMBERS.written_of(values), "arrays": _ARRAYS.written_of(values)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a :meth:`snapshot`, bit for bit.
+        """Restore a :meth:`snapshot`, bit for bit.
 
         Raises
         ------
@@ -586,7 +588,7 @@ class BilinearExpansion(BilinearFunction):
             n <= limit
             and slots.max(initial=-1) < n  # compiled code trusts these
             and np.unique(slots[slots >= 0]).size < limit
-            # Those that the expansion does not need have no rows.
+            # Arrays that the expansion does not need are empty.
             and all(len(array) == n * self.keeps(name) for name, array in arrays.items())
         )
         if not fits:
@@ -599,7 +601,7 @@ class BilinearExpansion(BilinearFunction):
 
 
 def _distinct(slots: Indices, block: Array) -> tuple[Indices, Array]:
-    """Add up what goes to one and the same slot."""
+    """Add up coefficients of equal slots."""
     unique, where = np.unique(slots, return_inverse=True)
     if unique.size == slots.size:
         return slots, block

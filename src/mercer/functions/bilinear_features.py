@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 Floats = NDArray[np.floating]
 Indices = NDArray[np.int64]
 
-# Blocks of features where the expansion does not say how many.
+# Number of blocks if the expansion leaves it open.
 _N_BLOCKS = 2
 # Rows evaluated at once.
 _CHUNK = 4096
@@ -32,21 +32,21 @@ _ARRAYS = Record(_coefficients=Numbers("n", "n", dtype=FLOATS))
 class BilinearFeatures(BilinearFunction):
     r"""A bilinear function on a fixed number D of random features.
 
-    The features are those of the blocks 0, 1, ... that :class:`FeatureExpansion` would draw, scaled
-    so that their inner products are the kernel on average. They are never stored; C takes D²
-    numbers. Every step is a plain gradient step in C: nothing is compressed, and there is no error.
+    The features are the blocks 0, 1, ... of :class:`FeatureExpansion`, scaled so that their inner
+    products equal the kernel on average. They are never stored; C takes D² numbers. Every step is a
+    plain gradient step in C: there is no compression and no error.
 
     Parameters
     ----------
     kernel : Kernel
         With its numbers resolved.
     expansion : RandomFeatures
-        D is ``block_size`` times ``max_blocks`` (2 if that is None). How blocks are fitted in turns
-        (``mode``) does not matter here; ``growth`` and ``ridge`` must be left alone.
+        D is ``block_size`` times ``max_blocks`` (2 if that is None). ``mode`` has no effect here;
+        ``growth`` and ``ridge`` must keep their defaults.
     n_features : int
         Number of inputs.
     averaging : None
-        There is no averaging.
+        Not supported.
 
     Raises
     ------
@@ -103,7 +103,7 @@ class BilinearFeatures(BilinearFunction):
         return self.scale * self._coefficients.astype(np.float64)
 
     def random_features(self, X: Any) -> Floats:
-        """Features of rows: B(x, z) = random_features(x) C random_features(z)'.
+        """Return random features of rows: B(x, z) = random_features(x) C random_features(z)'.
 
         Parameters
         ----------
@@ -118,7 +118,7 @@ class BilinearFeatures(BilinearFunction):
         Raises
         ------
         ValueError
-            If a value leaves the range of the type, or a row is outside the kernel's domain.
+            If a value exceeds the range of the type, or a row is outside the kernel's domain.
         """
         rows = dense_rows(X, self.dtype, self.expansion.precision)
         Z: Floats = self._blocks.of_first(self.n_blocks, self._blocks.prepare(rows))
@@ -126,7 +126,7 @@ class BilinearFeatures(BilinearFunction):
         return Z
 
     def current(self, points: Floats) -> Array:
-        """Values of B at all pairs of some points; their features are remembered.
+        """Return the values of B at all pairs of some points, and remember their features.
 
         Parameters
         ----------
@@ -143,7 +143,7 @@ class BilinearFeatures(BilinearFunction):
         return self.scale * (Z @ self._coefficients @ Z.T).astype(np.float64)
 
     def bilinear(self, X1: Any, X2: Any) -> Array:
-        """Values of B at pairs of points.
+        """Return the values of B at pairs of points.
 
         Parameters
         ----------
@@ -183,7 +183,7 @@ class BilinearFeatures(BilinearFunction):
         coefficients : ndarray of shape (n_points, n_points)
             V.
         tolerance, before, after
-            Not used: nothing is compressed.
+            Not used, since nothing is compressed.
 
         Returns
         -------
@@ -205,17 +205,17 @@ class BilinearFeatures(BilinearFunction):
     # -- state ----------------------------------------------------------------------------------
 
     def snapshot(self, *, packed: bool = True) -> dict[str, Any]:
-        """Everything that a step changes, copied; for :meth:`restore`.
+        """Return copies of everything that a step changes; for :meth:`restore`.
 
         Parameters
         ----------
         packed : bool, default=True
-            Makes no difference: C need not be symmetric.
+            Has no effect: C need not be symmetric.
         """
         return {"numbers": _NUMBERS.written(self), "arrays": _ARRAYS.written(self)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a :meth:`snapshot`, bit for bit.
+        """Restore a :meth:`snapshot`, bit for bit.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What all bilinear functions are, and what there is none of for them."""
+"""Base class of bilinear functions, with errors for what they do not support."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _SMALL = 1e-6
 
 
 class BilinearFunction(ABC):
-    """What bilinear functions have in common, and what there is none of for them."""
+    """Base class of bilinear functions, with errors for what they do not support."""
 
     n_outputs = 1
     averaging = None
     keeps_previous = False
     promoted = ""
-    #: Where points that come again are; those of random features have no places.
+    #: Slots of points that return in later steps; random features have none.
     slots: NDArray[np.int64] = np.empty(0, np.int64)
 
     kernel: Kernel
@@ -62,7 +62,7 @@ class BilinearFunction(ABC):
             self.scale = 1.0
 
     def evaluate(self, X: Any) -> NoReturn:
-        """Refuse: a bilinear function has no values at single points."""
+        """Raise an error: a bilinear function has no values at single points."""
         raise ValueError(
             "A bilinear function B(x, z) has values at pairs of points only. Use "
             "`bilinear(X1, X2)`, or a pair kernel of first order such as 'difference' for scores "
@@ -70,30 +70,30 @@ class BilinearFunction(ABC):
         )
 
     def mix(self, mixing: Array) -> NoReturn:
-        """Refuse: there is one output only."""
+        """Raise an error: there is only one output."""
         raise ValueError(
             "The outputs of a bilinear function cannot be mixed: it has one. Objectives that move "
             "several outputs at once need a pair kernel of first order."
         )
 
     def keep_previous(self) -> NoReturn:
-        """Refuse: the function before the last step is not kept."""
+        """Raise an error: the previous function is not kept."""
         raise ValueError(
             "A bilinear function does not keep what it was before the last step. Objectives that "
             "compare the two, such as risks, need a pair kernel of first order."
         )
 
     def previous(self, points: Any) -> NoReturn:
-        """Refuse; see :meth:`keep_previous`."""
+        """Raise an error, as :meth:`keep_previous` does."""
         self.keep_previous()
 
     def forget(self) -> None:
-        """Drop what :meth:`current` remembered."""
+        """Discard what :meth:`current` remembered."""
         self._last = None
 
     @staticmethod
     def refuse_averaging(averaging: float | None) -> None:
-        """Raise ``ValueError`` if averaged coefficients are asked for."""
+        """Raise ``ValueError`` if averaged coefficients are requested."""
         if averaging is not None:
             raise ValueError(
                 f"Averaged coefficients are not kept for bilinear functions, got averaging="

@@ -1,4 +1,4 @@
-"""The function itself: coefficients on the points of a dictionary that stays."""
+"""Functions on a fixed dictionary, whose coefficients are solved for."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from mercer.validation import integer, truth
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
 
-_CHUNK = 2**22  # kernel values that are in memory at a time
-_KOMP_BATCH = 64  # rows that matching pursuit looks at together
+_CHUNK = 2**22  # kernel values in memory at a time
+_KOMP_BATCH = 64  # rows per step of matching pursuit
 
 
 _NUMBERS = Record(n_outputs=integer(low=1), races=truth())
@@ -37,7 +37,7 @@ _RACE = Record(
 
 
 class DictionaryFunction(Function):
-    """A function with ``n_outputs`` components on a fixed dictionary; 0 until it has one.
+    """A function with ``n_outputs`` outputs on a fixed dictionary; 0 before the dictionary exists.
 
     Parameters
     ----------
@@ -53,9 +53,9 @@ class DictionaryFunction(Function):
     races : bool
         Whether a race on the first rows chooses the kernel.
     race_result : RaceResult or None
-        What it found.
+        Result of that race.
     settings : RaceSettings
-        Of the race.
+        Settings of the race.
     """
 
     expansion: Dictionary
@@ -94,30 +94,31 @@ class DictionaryFunction(Function):
         return self.basis.points.copy()
 
     def rows(self, X: Any) -> Floats:
-        """Rows, dense and of the type of the points; ValueError if a value leaves its range."""
+        """Return rows as a dense array of the points' type; ValueError for values out of range."""
         return dense_rows(X, self.dtype, self.expansion.precision)
 
     @property
     def largest_size(self) -> int:
-        """Number of points that there may be."""
+        """Largest number of points."""
         return int(self.expansion.size)
 
     def select_kernel(self, rows: Rows | None, *, chosen: bool) -> None:
-        """Take the kernel that suits some rows best.
+        """Choose the kernel that predicts some rows best.
 
         Parameters
         ----------
         rows : Rows or None
-            With targets that a regression can be on; None if there are none.
+            Rows with targets for a regression; None if there are no such targets.
         chosen : bool
-            Whether to race on all of them; else now and then, as they become more.
+            Whether to race on all rows; otherwise races happen now and then as the number of rows
+            grows.
         """
         if rows is None:
             return
         n = len(rows) if chosen else race_point(len(rows))
         if chosen or n > self._raced_at:
             some = rows[:n]
-            # Rows are judged by others of the same, not by later ones.
+            # Rows are judged by rows of the same set, not by later ones.
             seed = int(self.expansion.seed)
             order = np.random.default_rng(seed).permutation(n)
             self.race_result = race(some[order], None, seed, cells=False, settings=self.settings)
@@ -126,16 +127,16 @@ class DictionaryFunction(Function):
     def build_basis(
         self, X: Floats, labels: NDArray[np.int64] | None, *, chosen: bool
     ) -> KernelBasis:
-        """Begin a function on a dictionary for some rows.
+        """Start the function on a dictionary for some rows.
 
         Parameters
         ----------
         X : ndarray of shape (n_rows, n_features)
             The rows.
         labels : ndarray of shape (n_rows,) of int or None
-            Class numbers, where there are classes.
+            Class numbers, if there are classes.
         chosen : bool
-            Whether the points are to be chosen with care; else at random.
+            Whether to choose the points with care; otherwise they are drawn at random.
 
         Returns
         -------
@@ -146,7 +147,7 @@ class DictionaryFunction(Function):
         return self._begin(self._choose(X, labels, centers))
 
     def _choose(self, X: Floats, labels: NDArray[np.int64] | None, centers: str) -> Floats:
-        """Points of a dictionary, chosen as ``Dictionary.centers`` says or otherwise."""
+        """Return points chosen by ``centers``, as in ``Dictionary``."""
         size, seed = int(self.expansion.size), int(self.expansion.seed)
         if centers == "komp":
             return _komp_points(X, size, self.kernel)
@@ -158,8 +159,8 @@ class DictionaryFunction(Function):
         return self.basis
 
     def set_coefficients(self, coefficients: Array) -> None:
-        """Take over coefficients on the points there are."""
-        # Files know one layout only, and products are to be the same.
+        """Set the coefficients of the present points."""
+        # Contiguous, as in files, so that products are equal to the last bit.
         self.coefficients = np.ascontiguousarray(coefficients)
 
     def evaluate(self, X: Any) -> Array:
@@ -178,12 +179,12 @@ class DictionaryFunction(Function):
         self.n_outputs = mixing.shape[1]
 
     def keep_previous(self) -> None:
-        """Do nothing: the steps keep the coefficients before the last one by themselves."""
+        """Do nothing: steps keep the previous coefficients by themselves."""
 
     # -- state ----------------------------------------------------------------------------------
 
     def copy(self) -> Self:
-        """Copy that may go another way; what both share is never changed in place."""
+        """Return an independent copy; what both share is never changed in place."""
         return copy.copy(self)
 
     def snapshot(self) -> dict[str, Any]:
@@ -209,7 +210,7 @@ class DictionaryFunction(Function):
 
 
 def _komp_points(X: Floats, size: int, kernel: Kernel) -> Floats:
-    """Rows that matching pursuit keeps of the mean of the kernels of all rows."""
+    """Return the rows with which matching pursuit approximates the mean of all kernels."""
     f = KernelExpansion(kernel, KOMP(max_size=size), X.shape[1], 1, np.float64)
     for start in range(0, len(X), _KOMP_BATCH):
         batch = np.asarray(X[start : start + _KOMP_BATCH], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Blocks of random features of some rows, by number."""
+"""Numbered blocks of random features of rows."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from mercer.features.feature_map import Numbers, Part, Prepared, add_blocks, fea
 from mercer.kernels import Kernel
 from mercer.records import Passing
 
-# Blocks evaluated together on every tile of rows.
+# Number of blocks evaluated together on every tile of rows.
 _GROUP = 32
 
 
 class FeatureBlocks(Passing):
-    r"""Random features of one kernel in numbered blocks, each of them :math:`E\,ZZ^T = k(X, X)`.
+    r"""Random features of a kernel in numbered blocks, each with :math:`E\,ZZ^T = k(X, X)`.
 
-    A block is a pure function of (seed, number): its numbers are drawn again where they are needed,
-    but for those in the cache and the last ones drawn.
+    A block is a pure function of (seed, number): its random numbers are redrawn when needed, except
+    those in the cache and those drawn last.
 
     Parameters
     ----------
     kernel : Kernel
-        A kernel that has random features, its numbers resolved.
+        Kernel with random features, its numbers resolved.
     n_inputs : int
         Number of inputs.
     block_size : int
-        Features of a block.
+        Features per block.
     seed : int
-        0 <= seed < 2**64.
+        Seed, 0 <= seed < 2**64.
     options : FeatureOptions
         How features are drawn.
     dtype : dtype, default=float64
-        Type of the features. Posterior variances are small differences of them.
+        Type of the features. Posterior variances, for example, are small differences of features.
     cache_bytes : int, default=0
-        Memory for random numbers.
+        Memory for caching random numbers.
 
     Raises
     ------
     ValueError
-        If the kernel has no random features, or not of this design.
+        If the kernel has no random features, or none of this design.
     """
 
     _passing: ClassVar[dict[str, Any]] = {"_cache": {}, "cached_bytes": 0, "_last": (-1, ())}
@@ -74,7 +74,7 @@ class FeatureBlocks(Passing):
         self._last: tuple[int, Numbers] = (-1, ())
 
     def __eq__(self, other: object) -> bool:
-        """Whether the features are the same, to the last bit."""
+        """Return whether the features are equal, to the last bit."""
         if not isinstance(other, FeatureBlocks):
             return NotImplemented
         names = "kernel", "block_size", "seed", "options", "dtype"
@@ -85,29 +85,29 @@ class FeatureBlocks(Passing):
     __hash__ = None  # type: ignore[assignment]
 
     def resized(self, block_size: int) -> FeatureBlocks:
-        """Blocks of another size from the same seed, without a cache."""
+        """Return blocks of another size with the same seed and no cache."""
         n_inputs = self.map.n_inputs
         return FeatureBlocks(self.kernel, n_inputs, block_size, self.seed, self.options, self.dtype)
 
     @property
     def precise(self) -> FeatureBlocks:
-        """The same features in double precision, in which models predict.
+        """Return the same features in double precision, as used for predictions.
 
-        The numbers are those of these blocks. What is rounded less does not depend on the rows
-        beside, but for the last bits of float64.
+        The random numbers stay the same. In double precision, a row's features do not depend on the
+        other rows, except in the last bits of float64.
         """
         return self if self.dtype == np.float64 else _PreciseBlocks(self)
 
     def prepare(self, X: Any) -> Prepared:
-        """Rows as the feature map wants them; ValueError outside the kernel's domain."""
+        """Prepare rows for the feature map; ValueError for rows outside the kernel's domain."""
         return self.map.prepare(np.ascontiguousarray(X, dtype=self.dtype))
 
     def of(self, prepared: Prepared, number: int = 0) -> NDArray[Any]:
-        """Features of prepared rows in one block, shape (n, block_size)."""
+        """Return features of prepared rows in one block, shape (n, block_size)."""
         return features_of(self.map, prepared, self.numbers(number), self.block_size)
 
     def of_first(self, n_blocks: int, prepared: Prepared) -> NDArray[Any]:
-        """Features of prepared rows in the first blocks, shape (n, n_blocks * block_size)."""
+        """Return features of rows in the first blocks, shape (n, n_blocks * block_size)."""
         m = self.block_size
         Z = np.empty((prepared[0].shape[0], n_blocks * m), self.dtype)
         for number in range(n_blocks):
@@ -122,20 +122,20 @@ class FeatureBlocks(Passing):
         values: NDArray[Any],
         factor: float = 1.0,
     ) -> None:
-        """Add a block's part of a function, without its features.
+        """Add a block's part of a function to values, without storing its features.
 
         Parameters
         ----------
         prepared : tuple of ndarray
             Rows, from :meth:`prepare`.
         number : int
-            Of the block.
+            Number of the block.
         coefficients : ndarray of shape (block_size, n_columns)
-            Of the dtype of the features.
+            Coefficients, of the type of the features.
         values : ndarray of shape (n, n_columns)
             Changed in place: ``values += Z @ coefficients * factor``.
         factor : float, default=1.0
-            What multiplies the coefficients.
+            Factor of the coefficients.
         """
         part = Part(self.numbers(number), coefficients, factor)
         add_blocks(self.map, prepared, [part], values)
@@ -147,17 +147,17 @@ class FeatureBlocks(Passing):
         part_of: Callable[[int], tuple[NDArray[Any], float]],
         values: NDArray[Any],
     ) -> None:
-        """Add the first blocks, with the coefficients and factors that ``part_of`` tells."""
+        """Add the first blocks, with coefficients and factors from ``part_of``."""
         parts: list[Part] = []
         for number in range(n_blocks):
             parts.append(Part(self.numbers(number), *part_of(number)))
-            # Numbers that the cache does not hold are not held here either.
+            # Random numbers that do not fit into the cache are not kept here either.
             if number == n_blocks - 1 or len(parts) == _GROUP or number not in self._cache:
                 add_blocks(self.map, prepared, parts, values)
                 parts = []
 
     def numbers(self, number: int) -> Numbers:
-        """Random numbers of a block."""
+        """Return the random numbers of a block."""
         found = self._cache.get(number)
         if found is not None:
             return found
@@ -174,7 +174,7 @@ class FeatureBlocks(Passing):
 
 
 class _PreciseBlocks(FeatureBlocks):
-    """Features in float64 of numbers that were drawn in float32."""
+    """Features in float64, from random numbers drawn in float32."""
 
     def __init__(self, drawn: FeatureBlocks) -> None:
         self.__dict__.update(drawn.__dict__)
@@ -187,7 +187,7 @@ class _PreciseBlocks(FeatureBlocks):
 
 
 def blocks_of(expansion: RandomFeatures, kernel: Kernel, n_features: int) -> FeatureBlocks:
-    """Blocks as an expansion wants them; ValueError if it does not say how large."""
+    """Return the blocks of an expansion; ValueError if its block size is left open."""
     if isinstance(expansion.block_size, str):
         raise ValueError(
             "`block_size='auto'` needs the number of rows: use RandomFeatures.sized first."

@@ -1,4 +1,4 @@
-r"""The function itself: :math:`f(x) = \sum_i z_i(x)^T \alpha_i` on blocks of random features."""
+r"""Functions on blocks of random features: :math:`f(x) = \sum_i z_i(x)^T \alpha_i`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from mercer.validation import integer, positive, real
 
 Array = NDArray[np.float64]
 
-# Rows evaluated at once: what they are prepared into stays small.
+# Rows evaluated at once, which limits the memory of prepared rows.
 _CHUNK = 8192
 # The common factor is multiplied into the coefficients when it falls below this.
 _SMALL = 1e-6
-# Blocks that are visited in turns, where the expansion does not say how many.
+# Number of blocks visited in turn, if the expansion leaves it open.
 _MAX_BLOCKS = 16
 
 
@@ -55,12 +55,12 @@ class Update(NamedTuple):
 
 
 class BlockBasis:
-    """Random features of block 0, whose squared norm of functions is that of the coefficients.
+    """Random features of block 0; the squared norm of a function is that of its coefficients.
 
     Parameters
     ----------
     blocks : FeatureBlocks
-        Where the features come from.
+        Source of the features.
     """
 
     def __init__(self, blocks: FeatureBlocks) -> None:
@@ -82,15 +82,15 @@ class BlockBasis:
         return self._blocks.of(self._blocks.prepare(X))
 
     def penalty(self) -> None:
-        """None: the identity."""
+        """None, which stands for the identity matrix."""
         return
 
 
 class FeatureExpansion(Function):
-    """A function with ``n_outputs`` components on blocks of random features.
+    """A function with ``n_outputs`` outputs on blocks of random features.
 
-    Several candidates with a ridge each may be learned on the same features; ``best`` says which
-    of them is evaluated.
+    Several candidates, each with its own ridge, may be learned on the same features; ``best`` is
+    the candidate that is evaluated.
 
     Parameters
     ----------
@@ -100,15 +100,15 @@ class FeatureExpansion(Function):
     Attributes
     ----------
     features : FeatureBlocks
-        Where the features come from.
+        Source of the features.
     n_candidates : int
         Number of candidates.
     ridges : tuple of float
-        Ridge of each; empty if the regularization is the ridge.
+        Ridge of each candidate; empty if the regularization is the ridge.
     keeps_previous : bool
-        Whether :meth:`previous` may be asked; see :meth:`keep_previous`.
+        Whether :meth:`previous` is available; see :meth:`keep_previous`.
     last : Update or None
-        What the last step did, if that is kept.
+        What the last step did, if it is kept.
     """
 
     expansion: RandomFeatures
@@ -124,7 +124,7 @@ class FeatureExpansion(Function):
         super().__init__(kernel, expansion, n_features, n_outputs, averaging)
         self.features = blocks_of(expansion, kernel, n_features)
         self.block_size = self.features.block_size
-        # Where equations are solved, the learner chooses among ridges.
+        # If equations are solved, the learner chooses among ridges.
         self.ridges = () if expansion.mode == "solve" else expansion.ridges()
         self.best = 0
         self.blocks: list[Floats] = []
@@ -151,14 +151,14 @@ class FeatureExpansion(Function):
         return max(1, len(self.ridges))
 
     def coefficients_of(self, block: int) -> Floats:
-        """Coefficients of a block, (block_size, n_candidates * n_outputs), iterates."""
+        """Return the iterate's coefficients of a block, (block_size, n_candidates * n_outputs)."""
         coefficients: Floats = self.blocks[block] * self.dtype.type(self.scale)
         return coefficients
 
     def _result(self, block: int) -> tuple[Floats, float]:
-        """Coefficients of a block, (block_size, n_outputs), and their factor.
+        """Return a block's coefficients, (block_size, n_outputs), and their factor.
 
-        Those of the best candidate, averaged if that is wanted.
+        Uses the best candidate, and its average if averaging is on.
         """
         own = slice(self.best * self.n_outputs, (self.best + 1) * self.n_outputs)
         factor = self.scale
@@ -175,21 +175,21 @@ class FeatureExpansion(Function):
         return np.vstack([part * factor for part, factor in results], dtype=np.float64)
 
     def rows(self, X: Any) -> Floats:
-        """Rows, dense and of the type of the features; ValueError if a value leaves its range."""
+        """Return rows as a dense array of the features' type; ValueError for overflowing values."""
         return dense_rows(X, self.dtype, self.expansion.precision)
 
     def prepare(self, X: Any) -> Prepared:
-        """Rows as the feature map wants them.
+        """Prepare rows for the feature map.
 
         Raises
         ------
         ValueError
-            If a value leaves the range of the type, or a row is outside the kernel's domain.
+            If a value exceeds the range of the type, or a row is outside the kernel's domain.
         """
         return self.features.prepare(self.rows(X))
 
     def random_features(self, X: Any) -> Floats:
-        """Features of rows, shape (n, size): f(X) = random_features(X) @ coefficients."""
+        """Return features of rows, shape (n, size): f(X) = random_features(X) @ coefficients."""
         return self.features.of_first(len(self.blocks), self.prepare(X))
 
     def evaluate(self, X: Any) -> Array:
@@ -215,7 +215,7 @@ class FeatureExpansion(Function):
         return values
 
     def current(self, prepared: Prepared) -> Array:
-        """Values of the iterates of all candidates, (n, n_candidates * n_outputs)."""
+        """Return values of the iterates of all candidates, (n, n_candidates * n_outputs)."""
         n = prepared[0].shape[0]
         values = np.zeros((n, self.n_candidates * self.n_outputs))
         self.features.add_first(
@@ -224,7 +224,7 @@ class FeatureExpansion(Function):
         return values
 
     def apply(self, update: Update, prepared: Prepared, values: Array) -> None:
-        """Follow a step: change values known before it into those after it."""
+        """Update values in place: from those before a step to those after it."""
         if update.factor != 1.0:
             values *= update.factor
         if update.mixing is not None:
@@ -234,24 +234,24 @@ class FeatureExpansion(Function):
     # -- the function before the last step ------------------------------------------------------
 
     def keep_previous(self) -> None:
-        """See :class:`Function`; for :meth:`previous`."""
+        """Start to remember the previous function, for :meth:`previous`."""
         self.keeps_previous = True
 
     def previous(self, prepared: Prepared, values: Array) -> Array:
-        """Values of the iterates before the last step, from those after it and one block.
+        """Return values of the iterates before the last step, computed from those after it.
 
         Parameters
         ----------
         prepared : tuple of ndarray
             The points.
         values : ndarray of shape (n, n_candidates * n_outputs)
-            Values of the iterates there, from :meth:`current` or followed by :meth:`apply`. Their
-            rounding errors count ``1 / factor`` times, the step having shrunk f by ``factor``.
+            Values of the iterates, from :meth:`current` or updated by :meth:`apply`. Their rounding
+            errors are multiplied by ``1 / factor`` if the step shrank f by ``factor``.
 
         Returns
         -------
         values : ndarray of shape (n, n_candidates * n_outputs)
-            New; the argument stays as it is.
+            A new array; the argument is not changed.
 
         Raises
         ------
@@ -300,13 +300,13 @@ class FeatureExpansion(Function):
         curvature : float, default=1.0
             Bound of the loss's curvature, for cyclic mode.
         mixing : ndarray of shape (n_outputs, n_outputs), default=None
-            How the outputs move by themselves; None shrinks them by the regularization. Not for
-            cyclic mode, and nothing is averaged.
+            How a step mixes the outputs; None shrinks them by the regularization. Not for cyclic
+            mode, and not with averaging.
 
         Returns
         -------
         update : Update
-            For :meth:`apply`.
+            Argument for :meth:`apply`.
         """
         gradient, covariance = self.asked(prepared, slopes, weights)
         return self.move(gradient, covariance, step_size, regularization, curvature, mixing)
@@ -314,19 +314,20 @@ class FeatureExpansion(Function):
     def asked(
         self, prepared: Prepared, slopes: Array, weights: Array | None = None
     ) -> tuple[Array, Array | None]:
-        """Return what the next step needs to know of its points.
+        """Return what the next step needs from its points.
 
         Parameters
         ----------
         prepared, slopes, weights
-            As of :meth:`step`.
+            As for :meth:`step`.
 
         Returns
         -------
         gradient : ndarray of shape (block_size, n_candidates * n_outputs)
-            In the coefficients of the block of the step.
+            Gradient in the coefficients of the step's block.
         covariance : ndarray of shape (block_size, block_size) or None
-            Of its features, the lower triangle; None if the mode does not need it.
+            Lower triangle of the covariance of the block's features; None if the mode does not need
+            it.
         """
         Z = self.features.of(prepared, self._block_of_step()[0])
         gradient = (Z.T @ slopes.astype(self.dtype)).astype(np.float64)
@@ -347,14 +348,14 @@ class FeatureExpansion(Function):
         Parameters
         ----------
         gradient, covariance
-            Of :meth:`asked`.
+            Results of :meth:`asked`.
         step_size, regularization, curvature, mixing
-            As of :meth:`step`.
+            As for :meth:`step`.
 
         Returns
         -------
         update : Update
-            For :meth:`apply`.
+            Argument for :meth:`apply`.
         """
         mode = self.expansion.mode
         block, n_blocks = self._block_of_step()
@@ -391,7 +392,7 @@ class FeatureExpansion(Function):
         return update
 
     def _block_of_step(self) -> tuple[int, int]:
-        """Block that the next step works on, and how many blocks share the penalty."""
+        """Return the block of the next step, and the number of blocks that share the penalty."""
         step, expansion = self.n_steps, self.expansion
         if expansion.mode != "cyclic":
             return len(self.blocks), 1
@@ -407,7 +408,7 @@ class FeatureExpansion(Function):
         return step % n_blocks, n_blocks
 
     def _newton_direction(self, covariance: Array, gradient: Array) -> Array:
-        """Precondition the gradient by the block's covariance, with the ridge of each candidate."""
+        """Precondition the gradient by the block's covariance plus each candidate's ridge."""
         parts = np.split(gradient, self.n_candidates, axis=1)
         pairs = zip(self.ridges, parts, strict=True)
         return np.hstack([solve_ridge(covariance, ridge, part) for ridge, part in pairs])
@@ -447,19 +448,19 @@ class FeatureExpansion(Function):
         return BlockBasis(self.features)
 
     def build_basis(self, X: Floats, labels: Any, *, chosen: bool) -> BlockBasis:
-        """Begin anew in solve mode; the features are the same for all rows."""
+        """Restart in solve mode; the features do not depend on the rows."""
         self.blocks, self.before = [], []
         return self.basis
 
     def set_coefficients(self, coefficients: Array) -> None:
-        """Take over coefficients of the one block of solve mode."""
+        """Set the coefficients of the one block of solve mode."""
         self.blocks, self.before = [np.ascontiguousarray(coefficients, self.dtype)], [0.0]
         self.n_steps = 1
 
     # -- candidates and outputs -----------------------------------------------------------------
 
     def keep(self, candidate: int) -> None:
-        """Drop all candidates but one."""
+        """Drop all candidates except one."""
         own = slice(candidate * self.n_outputs, (candidate + 1) * self.n_outputs)
         self.blocks = [np.ascontiguousarray(block[:, own]) for block in self.blocks]
         if self.last is not None:
@@ -478,7 +479,7 @@ class FeatureExpansion(Function):
     # -- state ----------------------------------------------------------------------------------
 
     def copy(self) -> Self:
-        """Copy that may go another way; what both share is never changed in place."""
+        """Return an independent copy; what both share is never changed in place."""
         other = copy.copy(self)
         other.blocks, other.before = list(self.blocks), list(self.before)
         return other

@@ -1,4 +1,4 @@
-r"""The function itself: :math:`f(x) = \sum_i w_i k(d_i, x)` with a bounded dictionary."""
+r"""Functions :math:`f(x) = \sum_i w_i k(d_i, x)` with a bounded dictionary."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Indices = NDArray[np.int64]
 
 # Kernel values held at once while predicting.
 _CHUNK = 1 << 22
-# Newcomers closer than this to the span of the rest (squared, relative to k(x, x)) are absorbed.
+# New points closer than this to the span of the others (squared, relative to k(x, x)) are absorbed.
 _ABSORB = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-4}
 # A float32 inverse Gram matrix is trusted while k(d, d) P_jj stays below this.
 _FLOAT32_CONDITIONING = 3e2
@@ -44,25 +44,25 @@ _NOTICEABLE = 300
 
 
 class _Anchored(NamedTuple):
-    """Where the points of a step are that come again step after step.
+    """Slots of the points of a step that return in later steps.
 
-    A pairwise objective pairs every row with those of a buffer. A point of the buffer that is in
-    the dictionary gets its coefficient there, instead of joining as a newcomer in every step, and
-    may not be removed as long as it is in the buffer.
+    A pairwise objective pairs every row with the rows of a buffer. A point of the buffer that is in
+    the dictionary receives its coefficient there, instead of joining again in every step, and may
+    not be removed while it is in the buffer.
     """
 
-    slots: Indices  # (n_points,), of the dictionary before the step; -1 if they are not there
-    newcomers: Indices  # numbers of the points that join
+    slots: Indices  # (n_points,), in the dictionary before the step; -1 if not in it
+    newcomers: Indices  # indices of the points that join
     pinned: NDArray[np.bool_]  # (n_newcomers,), whether they must stay
     after: Indices  # (n_points,), places after the step, -1 for none
 
     def slots_of_places(self, origin: Indices) -> Indices:
-        """Slots of the places after a step.
+        """Return the slot of each place after a step.
 
         Parameters
         ----------
         origin : ndarray of shape (size,) of int64
-            ``Dictionary.origin`` after the step, numbered before it.
+            ``Dictionary.origin`` after the step, in terms of slots before it.
         """
         final = follow_slots(self.slots, origin - 1)
         final[self.newcomers] = follow_slots(np.arange(self.newcomers.size), -1 - origin)
@@ -73,21 +73,21 @@ class _Anchored(NamedTuple):
 
 
 class Previous(NamedTuple):
-    """The function before the last step, in terms of the dictionary after it.
+    """The function before the last step, expressed on the dictionary after it.
 
     COLK, eq. (20) needs f before and after a step at the same points. A step leaves most points of
-    the dictionary where they are, so the kernels that the function after it takes serve the one
-    before it, too: only points that went need kernels of their own.
+    the dictionary in place, so kernels computed for the function after the step also serve the
+    function before it; only removed points need kernels of their own.
 
     Attributes
     ----------
     on_slots : ndarray of shape (size, n_outputs) or (0, n_outputs), or None
-        Coefficients on the points of the dictionary; of no rows if it needs none of them. None
-        while a step is under way: then every point of the function is among ``points``.
+        Coefficients on the points of the dictionary, or an empty array if none is needed. None
+        during a step: then ``points`` holds all points of the function.
     points : ndarray of shape (n, n_features)
-        The other points.
+        Points that are no longer in the dictionary.
     coefficients : ndarray of shape (n, n_outputs)
-        Coefficients on them.
+        Coefficients on these points.
     """
 
     on_slots: Array | None
@@ -96,18 +96,18 @@ class Previous(NamedTuple):
 
     @classmethod
     def same(cls, dictionary: Dictionary, coefficients: Array) -> Self:
-        """Return the function of these coefficients on the dictionary as it is."""
+        """Return the function with these coefficients on the present dictionary."""
         return cls(coefficients, dictionary.points[:0].copy(), coefficients[:0])
 
     @classmethod
     def begin(cls, dictionary: Dictionary, coefficients: Array) -> Self:
-        """Remember the function before a step, and number the slots so that :meth:`end` knows."""
+        """Remember the function before a step, and number the slots for :meth:`end`."""
         size = coefficients.shape[0]
         dictionary.origin[:size] = np.arange(1, size + 1)
         return cls(None, dictionary.points[:size].copy(), coefficients)
 
     def end(self, origin: NDArray[np.int64]) -> Self:
-        """Put the coefficients back on the points that are still there after the step.
+        """Move coefficients back to the points that are still in the dictionary after the step.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class Previous(NamedTuple):
         )
 
     def off_slots(self, dictionary: Dictionary) -> Self:
-        """Return the same function without the slots, which are about to be filled afresh."""
+        """Return the same function without slots, before the slots are refilled."""
         if self.on_slots is None:
             return self
         points = dictionary.points[: self.on_slots.shape[0]]
@@ -140,16 +140,16 @@ class Previous(NamedTuple):
         return self._replace(on_slots=on_slots, coefficients=self.coefficients @ mixing)
 
     def values(self, X: Floats, rows: Floats, kernel: Callable[[Floats, Floats], Floats]) -> Array:
-        """Values at some points.
+        """Return values at some points.
 
         Parameters
         ----------
         X : ndarray of shape (n, n_features)
             The points.
         rows : ndarray of shape (n, size)
-            Their kernels with the dictionary.
+            Kernels between these points and the dictionary.
         kernel : callable
-            For the kernels with points that are no longer there.
+            Computes kernels with points that are no longer in the dictionary.
 
         Returns
         -------
@@ -165,24 +165,24 @@ class Previous(NamedTuple):
 
     @classmethod
     def of(cls, values: dict[str, Any], n: int) -> Self | None:
-        """Return what is stored of it, as the values of a record; None if it was not kept.
+        """Return the stored previous function; None if it was not kept.
 
         Parameters
         ----------
         values : dict of str to ndarray
-            Of the arrays of a kernel expansion.
+            Arrays of a stored kernel expansion.
         n : int
-            Number of points of the dictionary.
+            Number of dictionary points.
 
         Raises
         ------
         ValueError
-            If the arrays do not fit such a dictionary.
+            If the arrays do not fit the dictionary.
         """
         on_slots, points, coefficients = (values[f"past_{name}"] for name in cls._fields)
         if points is None:
             return None
-        # Without coefficients on slots it was stored in the middle of a step: all points are here.
+        # Without coefficients on slots it was stored during a step, and the arrays hold all points.
         n_points = len(points) if on_slots is None else len(on_slots)
         if coefficients is None or n_points not in (n, *([] if on_slots is None else [0])):
             raise ValueError("The function before the last step does not fit the kernel expansion.")
@@ -210,7 +210,7 @@ _ARRAYS = Record(
 
 
 class KernelExpansion(Function):
-    """A function in the RKHS of a kernel, with ``n_outputs`` components on one dictionary.
+    """A function in the RKHS of a kernel, with ``n_outputs`` outputs on one dictionary.
 
     Coefficients are scaled lazily: shrinking the function costs O(1).
 
@@ -228,7 +228,7 @@ class KernelExpansion(Function):
     past : Previous or None
         The function before the last step, if :meth:`keep_previous` asked for it.
     slots : ndarray of shape (n_places,) of int64
-        Slot of the dictionary of each point that comes again, -1 for none; see :meth:`add`.
+        Dictionary slot of each point that returns in later steps, -1 for none; see :meth:`add`.
     """
 
     expansion: Expansion
@@ -276,7 +276,7 @@ class KernelExpansion(Function):
 
     @property
     def coefficients(self) -> Array:
-        """True coefficients, shape (size, n_outputs); the averaged ones if there are any."""
+        """True coefficients, shape (size, n_outputs); the averaged ones if averaging is on."""
         if self.averaging is not None:
             return self.arrays.weights[: self.size, self.n_outputs :].copy()
         return self._iterate()
@@ -289,9 +289,9 @@ class KernelExpansion(Function):
         values = np.zeros((n, self.n_outputs))
         if self.size == 0:
             return values
-        # In double precision: single kernel values depend on the rows beside.
+        # Double precision: single-precision kernel values depend on the other rows.
         points = self.arrays.points[: self.size].astype(np.float64, copy=False)
-        # Sparse rows are made dense for most kernels, so their width counts, too.
+        # Most kernels make sparse rows dense, so the width of the rows counts, too.
         rows = max(1, _CHUNK // max(self.size, self.n_features))
         for start in range(0, n, rows):
             block = X[start : start + rows]
@@ -299,7 +299,7 @@ class KernelExpansion(Function):
         return values
 
     def current(self, X: Floats) -> Array:
-        """Values of the current iterate at the rows of one step; their kernels are remembered."""
+        """Return the current iterate's values at the rows of a step; remembers their kernels."""
         rows = self.kernel(X, self.arrays.points[: self.size])
         self._last = (X, rows)
         weights = self.arrays.weights[: self.size, : self.n_outputs].astype(self.dtype, copy=False)
@@ -310,26 +310,26 @@ class KernelExpansion(Function):
 
     @property
     def keeps_previous(self) -> bool:
-        """Whether every step leaves the function before it behind."""
+        """Whether every step keeps the function before it."""
         return self.past is not None
 
     def keep_previous(self) -> None:
-        """See :class:`Function`; for :meth:`previous`.
+        """Start to remember the previous function, for :meth:`previous`.
 
-        It costs a copy of the points per step. Steps in compiled loops leave nothing behind and end
-        the keeping.
+        This costs a copy of the points per step. Steps in compiled loops keep nothing, and end the
+        remembering.
         """
         if self.past is None:
             self.past = Previous.same(self.arrays, self._iterate())
 
     def previous(self, X: Floats) -> Array:
-        """Values of the iterate before the last step, that is before its shrinking and adding.
+        """Return values of the iterate before the last step, before its shrinking and adding.
 
         Parameters
         ----------
         X : ndarray of shape (n, n_features)
-            Points. If they are the array last given to :meth:`current`, its kernels are reused
-            and only those with points that went in the last step are evaluated.
+            Points. If they are the array last given to :meth:`current`, its kernels are reused, and
+            only kernels with points removed in the last step are evaluated.
 
         Returns
         -------
@@ -383,13 +383,14 @@ class KernelExpansion(Function):
         X : ndarray of shape (n, n_features)
             Points. If they are the array last given to :meth:`current`, its kernels are reused.
         coefficients : ndarray of shape (n, n_outputs)
-            Rows of zeros add nothing.
+            Coefficients; rows of zeros add nothing.
         tolerance : float
             RKHS error that the compression may make; negative for none.
         before, after : ndarray of shape (n,) of int64, default=None
-            For points that come again: their places, numbers of the caller's, before and after
-            this step; -1 for none. Points with a place after it stay in the dictionary, unless
-            they depend linearly on the rest; all that had one before it must be among the points.
+            For points that return in later steps: their places, numbered by the caller, before and
+            after this step; -1 for none. Points with a place after the step stay in the dictionary,
+            unless they depend linearly on the others. All points with a place before the step must
+            be given.
 
         Returns
         -------
@@ -453,7 +454,7 @@ class KernelExpansion(Function):
         before: Indices,
         after: Indices,
     ) -> _Anchored:
-        """Give the points of a step that are there their coefficients; number the slots.
+        """Add the coefficients of points that are in the dictionary already, and number the slots.
 
         Parameters
         ----------
@@ -464,7 +465,7 @@ class KernelExpansion(Function):
         self_kernel : ndarray of shape (n_points,)
             k(x, x) of the points.
         coefficients : ndarray of shape (n_points, n_outputs)
-            In units of the scaled ones.
+            Coefficients in units of the scaled ones.
         before, after : ndarray of shape (n_points,) of int64
             Places of the points before and after the step, -1 for none.
         """
@@ -487,7 +488,7 @@ class KernelExpansion(Function):
         return _Anchored(slots, newcomers, after[newcomers] >= 0, after)
 
     def _compress(self, new: Newcomers, squared: float) -> tuple[float, int]:
-        """Add newcomers and compress; the RKHS error, and how it went."""
+        """Add newcomers and compress; return the RKHS error and the status."""
         size, oldest, error, status = compress(
             blas_addresses(self.dtype),
             self.compressor,
@@ -497,19 +498,19 @@ class KernelExpansion(Function):
             new,
             self.limits(squared),
         )
-        if status != BREAKDOWN:  # then all is as before
+        if status != BREAKDOWN:  # after a breakdown nothing has changed
             self.size, self.oldest = size, oldest
         return float(error) * self.scale, status
 
     def finish(self, error: float, tolerance: float) -> float:
-        """Finish a compression that was broken off, on a safer path; return its whole error.
+        """Finish an interrupted compression on a safer path; return its total error.
 
         Parameters
         ----------
         error : float
-            RKHS error made so far.
+            RKHS error so far.
         tolerance : float
-            RKHS error that the whole step may make.
+            RKHS error allowed for the whole step.
         """
         self.use_safer_path()
         nothing = no_newcomers(self.arrays, self.size)
@@ -520,7 +521,7 @@ class KernelExpansion(Function):
         return error if status == DONE else self.finish(error, tolerance)
 
     def finish_with_slots(self, error: float, tolerance: float) -> float:
-        """:meth:`finish` after compiled code, with points that come again: they are followed."""
+        """Call :meth:`finish` after compiled code, and update the slots of returning points."""
         slots = self.slots
         self.arrays.origin[: self.size] = np.arange(1, self.size + 1)
         error = self.finish(error, tolerance)
@@ -528,7 +529,7 @@ class KernelExpansion(Function):
         return error
 
     def limits(self, squared: float = 0.0) -> Limits:
-        """Limits of a step, in the form that compiled code takes."""
+        """Return the limits of a step, in the form for compiled code."""
         return Limits(
             float(squared),
             self.expansion.limit(),
@@ -538,34 +539,34 @@ class KernelExpansion(Function):
         )
 
     def progress(self, rows_done: int = 0) -> Progress:
-        """Where the function stands, in the form that compiled code takes."""
+        """Return the progress of the function, in the form for compiled code."""
         return Progress(self.size, self.oldest, self.scale, self.n_steps, rows_done)
 
     def resume(self, progress: Progress, slots: Indices | None = None) -> None:
-        """Take over what compiled code did to the arrays, and to the slots if it knows them."""
+        """Apply the changes that compiled code made to the arrays, and to the slots if it did."""
         if slots is not None:
             self.slots = slots
         self.resume_row(progress.size, progress.oldest, progress.scale, progress.n_steps)
 
     def resume_row(self, size: int, oldest: int, scale: float, n_steps: int) -> None:
-        """Take over what compiled code did to the arrays on one row."""
+        """Apply the changes that compiled code made to the arrays on one row."""
         if n_steps != self.n_steps:
             self.past = None
         self.size, self.oldest, self.scale, self.n_steps = size, oldest, scale, n_steps
         self.forget()
 
     def forget(self) -> None:
-        """Drop the kernels remembered by :meth:`current`."""
+        """Discard the kernels remembered by :meth:`current`."""
         self._last = None
 
     # -- storage --------------------------------------------------------------------------------
 
     def allocate(self, capacity: int, dtype: np.dtype[Any]) -> None:
-        """Make new arrays and copy what is in use."""
+        """Allocate new arrays and copy the points in use."""
         columns = self.n_outputs * (1 if self.averaging is None else 2)
         inverse = self.expansion.needs_inverse
         new = new_arrays(capacity, self.n_features, columns, dtype, inverse=inverse)
-        if self.size:  # else the old arrays may have been of other outputs
+        if self.size:  # otherwise the old arrays may have another number of outputs
             take_over(new, self.arrays, self.size)
         self.arrays = new
 
@@ -574,21 +575,21 @@ class KernelExpansion(Function):
         needed = self.size + n_new
         capacity = self.arrays.points.shape[0]
         if needed > capacity:
-            # A capped expansion never needs more than its cap and one batch.
+            # A capped expansion never needs more than its cap plus one batch.
             most = self.expansion.limit() + n_new
             self.allocate(grown_capacity(capacity, needed, most), self.dtype)
 
     def set_conditioning_limit(self) -> None:
-        """Trust a float32 inverse less than the expansion says."""
+        """Set a lower conditioning limit for a float32 inverse."""
         if self.dtype == np.float32 and self.compressor.kind == INVERSE:
             self.compressor = self.compressor._replace(conditioning_limit=_FLOAT32_CONDITIONING)
 
     # -- safer paths ----------------------------------------------------------------------------
 
     def use_safer_path(self) -> None:
-        """Go to float64, or from the explicit inverse to its triangular root.
+        """Switch to float64, or from the explicit inverse to its triangular root.
 
-        Points of the dictionary that depend on others are absorbed on the way.
+        Dictionary points that depend on others are absorbed in the process.
         """
         if self.dtype == np.float32:
             self._to_float64()
@@ -600,7 +601,7 @@ class KernelExpansion(Function):
         self.compressor = self.expansion.compressor(self.kernel)
         self.allocate(self.arrays.points.shape[0], np.dtype(np.float64))
         if self.compressor.kind == INVERSE:
-            # The float32 inverse is only good to 1e-6: rebuild it, as the root and then its square.
+            # The float32 inverse has only 1e-6 accuracy: rebuild it from the root.
             self._rebuild_root()
             root = np.tril(self.arrays.inverse[: self.size, : self.size])
             self.arrays.inverse[: self.size, : self.size] = root.T @ root
@@ -621,7 +622,7 @@ class KernelExpansion(Function):
         self._rebuild_root()
 
     def _rebuild_root(self) -> None:
-        """Factorise the Gram matrix afresh; dependent points are absorbed."""
+        """Factorise the Gram matrix again; dependent points are absorbed."""
         if self.past is not None:
             self.past = self.past.off_slots(self.arrays)
         n = self.size
@@ -633,7 +634,7 @@ class KernelExpansion(Function):
         triangular = self.compressor._replace(kind=TRIANGULAR)
         blas = blas_addresses(self.dtype)
         self.size = compress(blas, triangular, self.arrays, 0, 0, new, limits)[0]
-        # The slots were filled in another order.
+        # The slots were refilled in another order.
         old = -1 - self.arrays.origin[: self.size]
         self.arrays.origin[: self.size] = origin[old]
         self.slots = follow_slots(self.slots, old)

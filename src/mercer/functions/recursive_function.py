@@ -1,4 +1,4 @@
-"""The function itself: the mean of a Gaussian process that is solved anew with every row."""
+"""Functions solved exactly after every row: the posterior mean of a Gaussian process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 # Kernel values held at once while predicting.
 _CHUNK = 1 << 22
-# The factor is made afresh after so many changes for each point: roundings would add up for ever.
+# The factor is recomputed after this many changes per point, so rounding errors do not add up.
 _CHANGES = 2
 _FEWEST_CHANGES = 64
 _NUMBERS = Record(n_outputs=integer(low=1), n_changes=integer(low=0))
@@ -40,7 +40,7 @@ _ARRAYS = Record(
 
 
 class RecursiveFunction(Function):
-    """A function with ``n_outputs`` components on a dictionary of a stream, in float64.
+    """A function with ``n_outputs`` outputs on a dictionary built from a stream, in float64.
 
     Parameters
     ----------
@@ -54,9 +54,9 @@ class RecursiveFunction(Function):
     arrays : Recursion
         Points, coefficients and matrices, with room for more.
     n_changes : int
-        Rows that may become points before the factor is made afresh.
+        Number of further rows that may become points before the factor is recomputed.
     power : ndarray of shape (n_outputs + 1,)
-        Sums of squared errors in units of their variance, and how many they are of.
+        Sums of squared errors in units of their variance, and the number of errors.
     """
 
     expansion: RecursiveLeastSquares
@@ -92,7 +92,7 @@ class RecursiveFunction(Function):
         return self.arrays.weights[: self.size].copy()
 
     def rows(self, X: Any) -> Array:
-        """Rows, dense and in float64."""
+        """Return rows as a dense float64 array."""
         rows: Array = np.require(dense_rows(X, np.float64, "double"), np.float64, ["C", "A", "W"])
         return rows
 
@@ -107,17 +107,17 @@ class RecursiveFunction(Function):
         return values
 
     def variance(self, X: Any, *, noise: bool = True) -> Array:
-        """Variance of the targets at some points, or of the function.
+        """Return the variance of the targets at some points, or of the function.
 
-        The unit, the variance of the signal, is the mean squared error so far in units of what was
-        expected; it is 0 before the first row.
+        Variances are in units of the signal's variance, which is estimated by the mean of squared
+        errors so far, each divided by its expected value; it is 0 before the first row.
 
         Parameters
         ----------
         X : ndarray or CSR matrix of shape (n, n_features)
             Points.
         noise : bool, default=True
-            Whether to add the noise, for the variance of a target.
+            Whether to add the noise, which gives the variance of a target.
 
         Returns
         -------
@@ -126,7 +126,7 @@ class RecursiveFunction(Function):
         Raises
         ------
         ValueError
-            If the noise is 0: then nothing is uncertain that the points can say.
+            If the noise is 0: then values at the points are certain.
         """
         if self.rules.noise == 0.0:
             raise ValueError(
@@ -150,14 +150,14 @@ class RecursiveFunction(Function):
     # -- learning -------------------------------------------------------------------------------
 
     def note_errors(self, squares: Array, variances: Array) -> None:
-        """Take rows into the estimate of the signal's variance, in order.
+        """Update the estimate of the signal's variance by the errors of rows, in order.
 
         Parameters
         ----------
         squares : ndarray of shape (n_rows, n_outputs)
             Squared errors of predictions.
         variances : ndarray of shape (n_rows,)
-            Their variances in units of the signal's.
+            Variances of the predictions in units of the signal's variance.
         """
         keep = self.rules.forgetting
         for square, variance in zip(squares, variances.tolist(), strict=True):
@@ -192,7 +192,7 @@ class RecursiveFunction(Function):
         )
 
     def refresh(self) -> None:
-        """Factorise afresh, once enough rows have become points since that was last done."""
+        """Recompute the factor once enough rows have become points since the last time."""
         if self.n_changes > 0:
             return
         n = self.size
@@ -209,7 +209,7 @@ class RecursiveFunction(Function):
         return np.triu(self.arrays.factor[: self.size, : self.size])
 
     def _weights(self, values: Array) -> Array:
-        """Coefficients of values, (size, n_outputs)."""
+        """Return the coefficients that give some values, (size, n_outputs)."""
         if not self.size:
             return values
         factor = self._factor()
@@ -221,17 +221,17 @@ class RecursiveFunction(Function):
     # -- outputs and state ----------------------------------------------------------------------
 
     def keep_previous(self) -> None:
-        """Do nothing: the objectives that it is for have no steps here."""
+        """Do nothing: objectives that need the previous function are not learned this way."""
 
     def map_outputs(self, mixing: Array, offset: Array | None = None) -> None:
-        """Replace the outputs f by those of the targets y @ ``mixing`` + ``offset``.
+        """Replace the outputs f by the outputs for targets y @ ``mixing`` + ``offset``.
 
         Parameters
         ----------
         mixing : ndarray of shape (n_outputs, n_outputs_new)
-            Column j tells how the new output j is made of the old ones.
+            Column j holds the coefficients of the new output j in the old outputs.
         offset : ndarray of shape (n_outputs_new,), default=None
-            What is added to all targets; None for nothing.
+            Added to all targets; None for nothing.
         """
         offset = np.zeros(mixing.shape[1]) if offset is None else offset
         values, n = self.arrays.values, self.size

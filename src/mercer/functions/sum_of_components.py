@@ -1,7 +1,7 @@
-"""The weighted sum of components that the default learner learns, each a kernel expansion.
+"""The weighted sum of components that the default learner learns; each is a kernel expansion.
 
-Fitted models show components as ``parts_``. A *pilot* is a small one that takes part in a race, a
-*candidate* its map and length.
+Fitted models show the components as ``parts_``. A *pilot* is a small component that takes part in a
+race; a *candidate* is its map and length scale.
 """
 
 from __future__ import annotations
@@ -47,43 +47,43 @@ Component = GlobalPart | CellsPart | TreesPart
 
 
 class SumOfComponents:
-    r"""The function :math:`f = \sum_p v_p f_p`, or what a loss makes of it; 0 without a component.
+    r"""The function :math:`f = \sum_p v_p f_p`, with bend, correction and level; 0 at first.
 
     Parameters
     ----------
     kernel : Kernel
-        With its numbers resolved: that of the only component, if :attr:`races` is False.
+        Kernel with its numbers resolved: of the only component, if :attr:`races` is False.
     expansion : Auto
-        What may be spent.
+        Limits on time and memory.
     n_features, n_outputs : int
         Dimensions of inputs and outputs.
     dtype : dtype or None
-        Of the inputs; None for float64.
+        Type of the inputs; None for float64.
 
     Attributes
     ----------
     components : list of GlobalPart, CellsPart or TreesPart
         The components.
     weights : ndarray of shape (n_components,)
-        Their weights, at least 0.
+        Weights of the components, at least 0.
     bend : float
-        The number b, at least 0: scores of classes are the steeper, the surer they are, see
+        The number b >= 0 that makes scores of classes steeper the surer they are, see
         :func:`mercer.selection.calibrate`.
     correction : Correction or None
-        What takes f to the minimum of a loss of numbers that is not the squared one, or of a risk.
+        Turns f into the minimiser of a risk, or of a regression loss other than the squared one.
     level : ndarray of shape (n_outputs,) or None
-        What is added to all scores in the end, so that means of predictions are right; None for 0.
+        Added to all scores at the end, so that mean predictions are right; None for 0.
     races : bool
         Whether a race on the first rows chooses the kernels.
     race_result : RaceResult or None
-        What it found.
+        Result of that race.
     block : int
-        Rows that were held out together when kernels and weights were chosen.
+        Number of rows held out together when kernels and weights were chosen.
     ridge : float or None
-        The ridge of all components, if it is not theirs to choose.
+        Ridge of all components; None if each chooses its own.
     is_stale : bool
-        Whether coefficients or weights are those of another ridge, other outputs or other
-        components, so that they are to be solved for again.
+        Whether coefficients or weights belong to another ridge, other outputs or other components,
+        and must be solved for again.
     """
 
     averaging = None
@@ -108,12 +108,12 @@ class SumOfComponents:
         self.is_stale = False
 
     def evaluate(self, X: Any) -> Array:
-        """Values at rows, dense or CSR, shape (n, n_outputs)."""
+        """Return values at rows, dense or CSR, shape (n, n_outputs)."""
         values = self.before_level(X)
         return values if self.level is None else values + self.level
 
     def before_level(self, X: Any) -> Array:
-        """Values at rows, dense or CSR, shape (n, n_outputs), less the :attr:`level`."""
+        """Return values at rows, dense or CSR, shape (n, n_outputs), before the :attr:`level`."""
         if not isinstance(X, np.ndarray):
             values = np.zeros((X.shape[0], self.n_outputs))
             chunk = rows_at_once(X.shape[1])
@@ -130,23 +130,23 @@ class SumOfComponents:
         return self.bent(values) if self.correction is None else self.correction(X, values)
 
     def bent(self, values: Array) -> Array:
-        """Values of the function, from those of the weighted sum of the components."""
+        """Return the function's values, given the weighted sum of the components."""
         return values + self.bend * values**3 if self.bend else values
 
     @property
     def used(self) -> list[tuple[float, Component]]:
-        """Components that count, with their weights."""
+        """Return the components with weight above 0, and their weights."""
         pairs = zip(self.weights, self.components, strict=True)
         return [(float(weight), component) for weight, component in pairs if weight > 0.0]
 
     @property
     def size(self) -> int:
-        """Points of all components that count."""
+        """Number of points of all components with weight above 0."""
         return sum(component.n_points for _, component in self.used)
 
     @property
     def kernel_of_inputs(self) -> Kernel | None:
-        """Kernel of the component on one dictionary that counts most; None without any."""
+        """Kernel of the heaviest component on one dictionary; None if there is none."""
         pairs = zip(self.weights, self.components, strict=True)
         found = [(weight, part.kernel) for weight, part in pairs if isinstance(part, GlobalPart)]
         return max(found, key=lambda pair: pair[0])[1] if found else None
@@ -205,14 +205,14 @@ class SumOfComponents:
                 component.fix_ridge(ridge)
 
     def replace_components(self, components: list[Component]) -> None:
-        """Take other components, with the :attr:`ridge` if there is one."""
+        """Replace the components, and give the new ones the :attr:`ridge` if there is one."""
         self.components = components
         if self.ridge is not None:
             for component in components:
                 component.fix_ridge(self.ridge)
 
     def map_outputs(self, codes: Array, offset: Array) -> None:
-        """Take over other outputs: class codes of the new ones, y @ ``codes`` + ``offset``."""
+        """Change the outputs: their class codes become y @ ``codes`` + ``offset``."""
         for component in self.components:
             component.map_targets(codes, offset)
         self.n_outputs = codes.shape[1]
@@ -255,16 +255,16 @@ class SumOfComponents:
 class FittedPart:
     """One term of a sum of kernel expansions.
 
-    Its values are ``weight * kernel(map(X), dictionary) @ coefficients``, of trees with the
-    indicators of their leaves for a map and a linear kernel; those of cells are cut
-    to the range of the targets that the cell has seen, which :meth:`evaluate` does. On a stream a
-    half of a cell that was split predicts as the whole one did, with its length scale and all of
-    its points, until it has rows of its own; only :meth:`evaluate` knows that.
+    Its values are ``weight * kernel(map(X), dictionary) @ coefficients``; for trees the map gives
+    the indicators of the leaves and the kernel is linear. :meth:`evaluate` also clips values of
+    cells to the range of the targets that the cell has seen. On a stream, half of a split cell
+    predicts as the whole cell did, with its length scale and all of its points, until the half has
+    enough rows of its own; only :meth:`evaluate` does that.
 
     Attributes
     ----------
     form : {"global", "cells", "trees"}
-        One dictionary for the whole space, one for each cell, or the leaves of trees.
+        One dictionary for the whole space, one per cell, or the leaves of trees.
     weight : float
         Weight in the sum, above 0.
     map : FixedMap or Leaves
@@ -287,7 +287,7 @@ class FittedPart:
 
     @classmethod
     def of(cls, weight: float, part: Component) -> FittedPart:
-        """Part with its weight."""
+        """Return a component as a part, with its weight."""
         if isinstance(part, TreesPart):
             leaves = part.dictionary
             return cls(part.form, weight, part.map, part.kernel, leaves, part.coefficients, part)
@@ -304,7 +304,7 @@ class FittedPart:
         return cls(part.form, weight, map, kernel, points, part.coefficients, part)
 
     def evaluate(self, X: Any) -> NDArray[np.float64]:
-        """Values at rows of shape (n, n_features): (n, n_outputs)."""
+        """Return values at rows of shape (n, n_features), shape (n, n_outputs)."""
         return self.weight * self._part.evaluate(np.asarray(X))
 
 

@@ -1,4 +1,4 @@
-"""Model selection by rows that were held out: a race of kernels, blocks of rows, stacking."""
+"""Model selection on held-out rows: a race of kernels, blocks of rows, stacking."""
 
 from mercer.selection.families import FAMILIES, Family, bias_of, global_kernel
 from mercer.selection.held_out import (

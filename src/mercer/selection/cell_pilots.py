@@ -1,4 +1,4 @@
-"""Pilots of cells in a race: exact fits to some cells of the first rows, judged by others there."""
+"""Pilots of cells in a race: exact fits to some cells of the first rows, judged on other rows."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 _Values = Callable[[float], Array | None]
 
-# Part of the rows that is fitted.
+# Share of the rows that is fitted.
 _FITTED = 0.8
-# Number of the ridge to begin with.
+# Index of the ridge to begin with.
 _FIRST_RIDGE = 4
 
 
 class CellPilot(NamedTuple):
-    """Cells of one length scale and one ridge, fitted and judged."""
+    """A pilot of cells with one length scale and one ridge, fitted and judged."""
 
     length: float
-    ridge: int  # number among CELL_RIDGES
+    ridge: int  # index in CELL_RIDGES
     error: float
     deviation: float  # standard error of it
 
 
 class CellPilots:
-    """Pilots in the same cells, so that their errors can be compared.
+    """Pilots that use the same cells, so that their errors are comparable.
 
     Parameters
     ----------
     rows : Rows
-        In random order; the last fifth judges.
+        Rows in random order; the last fifth judges.
     map : FixedMap
-        Map of the inputs behind which the cells are.
+        Map of the inputs before the space is divided into cells.
     cell_rows, most_rows, n_asked : int
-        Rows of a cell, about and at most, and how many cells are asked.
+        Usual and largest number of rows of a cell, and number of cells that are fitted.
     seed : int
-        Of the cells.
+        Seed for the cells.
     """
 
     def __init__(
@@ -77,18 +77,18 @@ class CellPilots:
     def best_length(
         self, family: Family, map: FixedMap, lengths: list[float], first: int, name: str
     ) -> tuple[CellPilot, list[dict[str, Any]]]:
-        """Best length scale of a family of kernels behind a map with its ridge, and what was tried.
+        """Find the best length scale and ridge for a family of kernels after a map.
 
         Parameters
         ----------
         family : Family
-            Of local kernels.
+            Family of local kernels.
         map : FixedMap
             Map of the inputs.
         lengths, first : list of float and int
-            Length scales to try, and the number of the one that the descent begins with.
+            Length scales to try, and the index of the first one.
         name : str
-            Of the map, for the table.
+            Name of the map, for the table.
         """
         values_with, table = self._fits(family, map), []
         state = {"ridge": _FIRST_RIDGE}
@@ -104,7 +104,7 @@ class CellPilots:
                 return found[0], found
 
             state["ridge"], numbers = descend_able(judge, state["ridge"], CELL_RIDGES.size)
-            assert numbers is not None  # the largest ridge is enough for any kernel matrix
+            assert numbers is not None  # the largest ridge suits any kernel matrix
             pilot = CellPilot(lengths[number], state["ridge"], *numbers)
             what = "cells", family.name, name, map.n_outputs
             table.append(table_entry(*what, pilot.length, *numbers))
@@ -113,9 +113,10 @@ class CellPilots:
         return descend(attempt, first, len(lengths))[1], table
 
     def _fits(self, family: Family, map: FixedMap) -> Callable[[float], _Values]:
-        """Length scale to ridge to values at the judging rows, in the range of their targets.
+        """Return a function from length scale to ridge to values at the judging rows, clipped.
 
-        None where a ridge is too weak for single precision.
+        The values are clipped to the range of the targets; None if a ridge is too weak for single
+        precision.
         """
         images = _single(map, self._rows.X)
         unit = family.make(1.0)
@@ -155,6 +156,6 @@ class CellPilots:
 
 
 def _single(map: FixedMap, X: Any) -> NDArray[np.float32]:
-    """Images of rows in single precision."""
+    """Return mapped rows in single precision."""
     with np.errstate(over="ignore"):
         return np.ascontiguousarray(in_single(map(X)))

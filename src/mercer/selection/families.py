@@ -1,4 +1,4 @@
-"""What can take part in a race: families of kernels, and the maps of the inputs behind them."""
+"""Candidates of a race: families of kernels, and maps of the inputs."""
 
 from __future__ import annotations
 
@@ -22,33 +22,34 @@ from mercer.maps import (
 
 Array = NDArray[np.float64]
 
-# Bias of a single dictionary: that of the targets' mean if it is so many deviations from 0, else a
-# little.
+# Bias of a single dictionary. FAR: if the targets' mean is more than this many deviations from 0,
+# the bias follows the mean. Otherwise it is LITTLE.
 FAR, LITTLE = 2.0, 0.1
-# Columns are of one unit if the quarter with the smallest ranges has such a part of the largest.
+# Columns count as of one unit if the lower quartile of their ranges is at least this share of the
+# largest.
 _ALIKE = 0.1
 
 
 class Family(NamedTuple):
-    """Kernels that differ in their length scale only, and what is tried behind them.
+    """Kernels that differ only in their length scale, and the maps and metrics tried with them.
 
     Attributes
     ----------
     name : str
-        Its name in tables and files.
+        Name of the family in tables and files.
     make : callable
-        Length scale to kernel.
+        Returns the kernel for a length scale.
     maps : tuple of str
         Kinds of maps of the inputs, see ``input_maps``.
     metrics : tuple of str
-        Names of the metrics that follow the best map, in this order, see ``METRICS``.
+        Names of the metrics that follow the best map, in order, see ``METRICS``.
     lengths, first_length : tuple of float, int
-        Length scales that are tried, in median distances of the mapped rows, and the number of the
-        one that the descent begins with.
+        Length scales to try, in median distances of the mapped rows, and the index of the first
+        one.
     most_inputs : int or None
-        Inputs beyond which it is too dear; None for any.
+        Number of inputs above which the family is too expensive; None for no limit.
     is_local : bool
-        Whether kernels fade with the distance, so that cells of them make sense.
+        Whether kernels decay with distance, so that cells make sense.
     """
 
     name: str
@@ -63,8 +64,9 @@ class Family(NamedTuple):
 
 _LONG = (0.2, 0.35, 0.5, 0.7, 1.0, 1.5, 2.5, 4.0, 6.5, 10.0)
 
-#: What races, by name. Thresholds and few of many columns want the city-block distance behind
-#: ranks; smooth targets want the others; where all is a straight line, nothing else comes near.
+#: Families that race, by name. Thresholds, and few relevant columns among many, suit the city-block
+#: distance on ranks; smooth targets suit the other local kernels; nothing else comes near for
+#: linear functions.
 FAMILIES = {
     family.name: family
     for family in (
@@ -91,16 +93,17 @@ FAMILIES = {
 
 
 class Metric(NamedTuple):
-    """A map from the gradients of a pilot.
+    """A map that is made from the gradients of a pilot.
 
     Attributes
     ----------
     make : callable
-        Average outer product of gradients to map.
+        Returns the map for an average outer product of gradients.
     most_rounds : int
-        How often it can follow itself: a full metric of a full metric fits the noise of few rows.
+        How often the metric may be repeated: a full metric upon a full metric fits the noise of few
+        rows.
     most_inputs : int
-        Inputs beyond which it costs more than it is worth.
+        Number of inputs above which the metric costs more than it gains.
     """
 
     make: Callable[[Array], Affine]
@@ -116,35 +119,35 @@ METRICS = {
 
 
 def global_kernel(map: FixedMap, kernel: Kernel, constant: float) -> Kernel:
-    """Kernel with an offset behind a map."""
+    """Return the kernel after a map, plus a constant kernel."""
     return Mapped(kernel + Bias(bias_of(constant)), map)
 
 
 def bias_of(constant: float) -> float:
-    """Return the value of the constant kernel: a little, unless targets are far from 0."""
-    # Where there are enough points their sum can be constant. A bias that nothing asks for would
-    # only raise the rounding errors of the sums.
+    """Return the value of the constant kernel: small, unless targets are far from 0."""
+    # With enough points, a sum of kernels can be constant. A large bias without need would only
+    # raise the rounding errors of the sums.
     return constant if constant > FAR else LITTLE
 
 
 def input_maps(
     X: Any, kinds: tuple[str, ...], wide: int, n: int, alike: float = _ALIKE
 ) -> list[tuple[str, FixedMap]]:
-    """Return maps that do not look at the targets, by name: those that can make a difference.
+    """Return useful maps that do not depend on the targets, by name.
 
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_features)
-        Rows to learn them from.
+        Rows from which to learn the maps.
     kinds : tuple of str
-        ``"standardized"``: each column by its deviation, and all by one where they are of one unit,
-        and principal components of both where there are many. ``"scores"``: normal scores.
-        ``"one-hot"``: columns of few integers as indicators, where there are any.
+        ``"standardized"``: divide each column by its deviation, and all columns by one number if
+        they are of one unit; with many columns, also principal components of both. ``"scores"``:
+        normal scores. ``"one-hot"``: indicators for columns of few integers, if there are any.
     wide, n : int
-        Columns beyond which there are principal components, and how many.
+        Number of columns above which principal components are used, and their number.
     alike : float, default=0.1
-        Columns are of one unit if the quarter with the smallest ranges has such a part of the
-        largest.
+        Columns count as of one unit if the lower quartile of their ranges is at least this share of
+        the largest.
     """
     plain, varies = np.asarray(X), np.ptp(X, axis=0) > 0.0
     maps: list[tuple[str, FixedMap]] = []
@@ -166,7 +169,7 @@ def input_maps(
 def _common_scale(
     X: Any, varies: NDArray[np.bool_], wide: int, least: float
 ) -> list[tuple[str, Affine]]:
-    """One scale for columns of one unit, such as pixels, whose spreads mean something."""
+    """Return one scale for columns of one unit, such as pixels, whose spreads are meaningful."""
     spread = np.ptp(X, axis=0)[varies]
     alike = spread.size > 1 and np.quantile(spread, 0.25) >= least * spread.max()
     if spread.size < 2 or not (alike or X.shape[1] > wide):

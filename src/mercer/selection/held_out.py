@@ -1,9 +1,9 @@
-"""Rows that are held out: which ones together, and what their predictions tell of components.
+"""Held-out rows: which rows are held out together, and what their errors say about components.
 
-Rows may depend on their neighbours, as those of a series do. A row held out alone beside its
-neighbours in time is predicted by them, which the rows of tomorrow will not be. What is chosen
-by such errors is too local; so blocks of rows are held out together where that makes a difference
-(block cross-validation; Racine, Journal of Econometrics 99, 2000).
+Rows may depend on their neighbours, as in a time series. A row held out alone is predicted by its
+neighbours in time, which future rows will not have. Choices by such errors are too local, so blocks
+of rows are held out together where that makes a difference (block cross-validation; Racine, Journal
+of Econometrics 99, 2000).
 """
 
 from __future__ import annotations
@@ -24,44 +24,44 @@ from mercer.sums import GlobalPart, RevisitableRows, Rows, targets_of_codes
 
 Array = NDArray[np.float64]
 
-# Rows of a block; fewer where there are few.
+# Rows per block; fewer if there are few rows.
 _BLOCK = 50
-#: Rows that tell anything.
+#: Fewest rows for a decision about blocks.
 FEWEST_ROWS = 200
-#: Groups of which some can be held out and enough be left.
+#: Fewest groups, so that some can be held out and enough are left.
 FEWEST_GROUPS = 5
-# Rows of a group beyond this part of all are not held out while others can be.
+# Groups of more than this share of the rows (1 / _LARGE) are held out only if no others can be.
 _LARGE = 5
-# Rows repeat if that many times as many pairs are equal as chance would make, of tables in which
-# some column has mostly values of its own.
+# Rows count as repeated if equal pairs are this many times as frequent as by chance, in tables with
+# a column of mostly distinct values.
 _BEYOND_CHANCE = 10.0
-# Stretches of rows that are looked at, and blocks in each.
+# Stretches of rows that are examined, and blocks in each.
 _STRETCHES, _BLOCKS = 20, 2
-# The pilot: points, and its length in median distances, short enough to follow neighbours.
+# The pilot: points, and length scale in median distances, short enough to follow neighbours.
 _POINTS, _LENGTH, _OFFSET = 250, 0.5, 0.1
 _TELLING_LENGTH = 300  # rows
-# Errors of blocks are larger than those of as many rows drawn at random by so many standard
-# errors, and by such a factor.
+# Blocks are used if their errors exceed the errors of as many random rows by this many standard
+# errors, and by this factor.
 _SURE, _GROWTH = 3.0, 1.25
-# Where so much of a target's variance lies between stretches, rows are sorted by it.
+# Rows are sorted by a target if this share of its variance lies between stretches.
 _SORTED = 0.7
 _ROUNDING = 1e-14
-# Stacking: weights below this share of all make a component not worth its time.
+# Stacking: a component whose weight is below this share of all weights is dropped.
 _DUST = 0.05
-# Rows' worth of equal weights that add up to 1, for numbers and for classes: a handful of rows
-# would make them grow at will.
+# Strength of the prior (equal weights that sum to 1), in rows, for numbers and for classes: without
+# it, weights could grow at will on a handful of rows.
 _PRIOR, _CLASS_PRIOR = 1.0, 0.1
-# Rows that tell how large errors are.
+# Fewest rows that determine how large errors are.
 _TELLING = 100
-_LEAST_FACTOR = 0.1  # of scores, when they are calibrated
-_HEAVY = 1e4  # of the equation that weights add up to 1, beside all others
-# Rows are said to be alike if their errors correlate so much, by so many standard errors: those
-# of drawn signs, and of neighbours those over stretches, too.
+_LEAST_FACTOR = 0.1  # on scores, in calibration
+_HEAVY = 1e4  # weight of the equation "weights sum to 1", relative to all others
+# Rows count as alike if their errors correlate by at least _WORTH, and exceed random signs by
+# _BEYOND_DOUBT standard errors; for neighbours, also by _OF_STRETCHES over stretches.
 _WORTH, _BEYOND_DOUBT, _OF_STRETCHES = 0.2, 4.0, 2.0
-_FEWEST_TELL, _MOST_TELL = 100, 1000  # rows that tell it
-_SIMILAR = 5  # rows that are similar to another
+_FEWEST_TELL, _MOST_TELL = 100, 1000  # rows used for that
+_SIMILAR = 5  # similar rows per row
 _SORTED_SHARE, _FEW_CHANGES = 0.95, 6
-# Columns that may name groups: with so many values, of the first columns and rows.
+# Columns that may name groups: least number of values; first columns and rows examined.
 _LEAST_VALUES, _FIRST_COLUMNS, _FIRST_ROWS, _MOST_NAMING = 10, 100, 5000, 30
 _NAMES_A_GROUP = re.compile(
     r"(.*[_ .-])?(id|subject|patient|person|participant|user|customer|client|animal|student|family"
@@ -71,24 +71,24 @@ _NAMES_A_GROUP = re.compile(
 
 
 def block_length(rows: RevisitableRows, seed: int) -> int:
-    """Rows that are to be held out together: 1, or 50 if neighbours tell of each other.
+    """Return how many rows to hold out together: 1, or 50 if neighbours predict each other.
 
-    In each of twenty stretches over all rows a pilot predicts rows whose block was left out, and
-    the same rows when as many others, drawn at random, were left out with them. Rows in no order
-    make no difference. Rows that are sorted by a target, or may be by the only input, are taken as
-    a sample: to leave out a block would be to leave out a class, or a part of the line.
+    In each of twenty stretches of rows, a pilot predicts rows with their block left out, and the
+    same rows with as many random rows left out. For rows in no order both errors are alike. Rows
+    sorted by a target, or by the only input, count as independent: leaving out a block would leave
+    out a class, or a part of the line.
 
     Parameters
     ----------
     rows : RevisitableRows
-        In the order in which they came.
+        Rows in the order of arrival.
     seed : int
-        Of the pilot's points and the draws.
+        Seed for the pilot's points and the random rows.
 
     Returns
     -------
     length : int
-        1 if rows may be judged one by one.
+        1 if rows may be held out one by one.
     """
     n_rows = len(rows)
     if n_rows < FEWEST_ROWS:
@@ -110,21 +110,21 @@ def block_length(rows: RevisitableRows, seed: int) -> int:
 
 
 def block_of_series(n_rows: int) -> int:
-    """Rows in succession that are held out together, of a series of so many."""
+    """Return the number of consecutive rows to hold out together in a series of ``n_rows``."""
     return max(1, min(_BLOCK, n_rows // _STRETCHES))
 
 
 def group_order(order: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Order in which the rows of a group are neighbours, groups as their first rows come.
+    """Return an order with the rows of each group together; groups follow their first rows.
 
-    Groups of more than a fifth of the rows come first: the last rows judge, and should be few.
+    Groups with more than a fifth of the rows come first: the last rows judge, and should be few.
 
     Parameters
     ----------
     order : ndarray of shape (n,) of int
-        Numbers of the rows.
+        Indices of the rows.
     groups : ndarray of int
-        Group of each row, by its number.
+        Group of each row, by row index.
 
     Examples
     --------
@@ -138,24 +138,25 @@ def group_order(order: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray[
     return order[np.argsort(ranks[numbers], kind="stable")]
 
 
-# Rows are common, not copies, if they are such a share of all and more than a few.
+# Equal rows are common rows, not copies, if they are this share of all rows and more than a few.
 _COMMON, _FEW_COPIES = 0.1, 10
 
 
 def repeats(X: Any, targets: Array) -> NDArray[np.int64] | None:
-    """Find groups of rows that stand there several times; None if none do, or by chance.
+    """Return groups of rows that occur several times; None if none do, or only by chance.
 
-    A copy predicts its copies, as it will no new row. Rows of a few columns with few values each
-    repeat by chance, as new rows will repeat them: they are no copies. Copies are in a table in
-    which a column has mostly values of its own, and far more often than if columns were independent
-    of each other. What a tenth of all rows are, new rows will be, too: such rows stand alone.
+    A row's copies predict it, but will not predict new rows. In tables with few columns of few
+    values, rows repeat by chance and new rows will repeat them, so these are not copies. Copies
+    require a column of mostly distinct values, and far more equal rows than if columns were
+    independent. Rows that make up a tenth of all rows will occur in new data, too, so each counts
+    alone.
 
     Parameters
     ----------
     X : ndarray of shape (n, n_features)
         Inputs.
     targets : ndarray of shape (n, n_targets)
-        Targets, as numbers.
+        Targets as numbers.
 
     Examples
     --------
@@ -169,7 +170,7 @@ def repeats(X: Any, targets: Array) -> NDArray[np.int64] | None:
     if n < 2:
         return None
     factors = np.sqrt(np.arange(2.0, d + targets.shape[1] + 2.0))
-    # Row by row, so that the sums of equal rows are equal to the last bit.
+    # Row by row, so that sums of equal rows are equal to the last bit.
     sums = (X * factors[:d]).sum(axis=1) + (targets * factors[d:]).sum(axis=1)
     found, firsts, numbers, counts = np.unique(
         sums, return_index=True, return_inverse=True, return_counts=True
@@ -190,14 +191,14 @@ def repeats(X: Any, targets: Array) -> NDArray[np.int64] | None:
 
 
 def block_order(order: NDArray[np.int64], block: int) -> NDArray[np.int64]:
-    """Rows in blocks that stay together, the blocks in the order of the first numbers of all.
+    """Return rows in blocks that stay together; block k comes where k comes in ``order``.
 
     Parameters
     ----------
     order : ndarray of shape (n,) of int
-        Permutation of the numbers from 0 to n - 1; rows in order stay so.
+        Permutation of 0 to n - 1; rows in their original order stay so.
     block : int
-        Rows of a block; a shorter last one stays last. No more than a fifth of all.
+        Rows per block, at most a fifth of all rows; a shorter last block stays last.
 
     Examples
     --------
@@ -212,16 +213,16 @@ def block_order(order: NDArray[np.int64], block: int) -> NDArray[np.int64]:
 
 
 def order_in_blocks(order: NDArray[np.int64], weights: Array, block: int) -> NDArray[np.int64]:
-    """Order in which rows that are held out together stay so; those of weight 0 come last.
+    """Return an order in which blocks stay together; rows of weight 0 come last.
 
     Parameters
     ----------
     order : ndarray of shape (n,) of int
-        Numbers of the rows.
+        Indices of the rows.
     weights : ndarray of shape (n,)
         Weights of the rows.
     block : int
-        Rows of a block; with 1 the order is returned as it is.
+        Rows per block; with 1 the order is returned unchanged.
 
     Examples
     --------
@@ -238,7 +239,7 @@ def order_in_blocks(order: NDArray[np.int64], weights: Array, block: int) -> NDA
 
 
 def _standard(rows: Rows) -> Rows:
-    """Rows with targets of mean 0 and variance 1, but for those that are constant: these are 0."""
+    """Return rows with targets of mean 0 and variance 1; constant targets become 0."""
     mean, deviation = rows.targets.mean(axis=0), rows.targets.std(axis=0)
     varies = deviation > _ROUNDING * np.abs(mean)
     scale = np.where(varies, 1.0 / np.where(varies, deviation, 1.0), 0.0)
@@ -246,9 +247,9 @@ def _standard(rows: Rows) -> Rows:
 
 
 def _is_sorted(targets: NDArray[np.float64]) -> bool:
-    """Whether nearly all that there is of a standard target lies between stretches.
+    """Return whether nearly all variance of a standardised target lies between stretches.
 
-    Of one of several is enough: a class that is in one stretch only could not be predicted.
+    One of several targets suffices: a class that occurs in only one stretch could not be predicted.
     """
     stretches = targets.reshape(_STRETCHES, -1, targets.shape[1])
     within, whole = stretches.var(axis=1).mean(axis=0), targets.var(axis=0)
@@ -258,16 +259,16 @@ def _is_sorted(targets: NDArray[np.float64]) -> bool:
 def left_out_by_pilot(
     rows: Rows, block: int = 1, some: NDArray[np.int64] | slice = slice(None)
 ) -> Array:
-    """Predict each row, (n, n_outputs), by a small kernel machine on all others.
+    """Predict each row, (n, n_outputs), by a small kernel machine fitted to all other rows.
 
     Parameters
     ----------
     rows : Rows
-        The rows.
+        Rows to predict.
     block : int, default=1
-        Rows that are left out together.
+        Number of rows left out together.
     some : ndarray of int, default=all
-        Numbers of the rows whose first ones are points.
+        Indices of rows; the first ones are the points.
     """
     drawn = rows.X[some]
     points = drawn[:_POINTS].astype(np.float64)
@@ -276,14 +277,14 @@ def left_out_by_pilot(
 
 
 def pilot_kernel(X: Any, drawn: Any = None) -> Kernel:
-    """Kernel of a pilot: short enough to follow neighbours.
+    """Return the kernel of a pilot, with a length scale short enough to follow neighbours.
 
     Parameters
     ----------
     X : ndarray of shape (n, n_features)
-        Rows, whose columns it standardises.
+        Rows that determine the standardisation of columns.
     drawn : ndarray, default=None
-        Rows whose first ones tell the length scale; None for those.
+        Rows whose first ones determine the length scale; None for ``X``.
     """
     map = Standardize().fit(X)
     some = (X if drawn is None else drawn)[:_TELLING_LENGTH]
@@ -292,25 +293,25 @@ def pilot_kernel(X: Any, drawn: Any = None) -> Kernel:
 
 
 def _errors(rows: Rows, some: NDArray[np.int64], block: int) -> NDArray[np.float64]:
-    """Squared error of each row when its block was left out, with a pilot on some of the rows."""
+    """Return the squared error of each row with its block left out, by a pilot on some rows."""
     left_out = left_out_by_pilot(rows, block, some) - rows.targets
     return np.asarray(np.sum(left_out**2, axis=1))
 
 
 def neighbours_alike(rows: RevisitableRows, seed: int) -> float:
-    """How much errors of neighbours correlate, where they do beyond what inputs say; else 0.
+    """Return the correlation of errors of neighbouring rows beyond what inputs explain; else 0.
 
-    In stretches of rows a pilot predicts each row by all others. Its errors at a row and the next
-    one are compared with those at a row and the most similar ones that are not beside it: where
-    inputs tell, both are alike. A column that counts the rows is no input here. Rows that are
-    sorted by their target or by another input say nothing.
+    In stretches of rows a pilot predicts each row from all others. The errors of a row and the next
+    row are compared with the errors of a row and the most similar rows elsewhere: if inputs explain
+    the errors, both correlate alike. A column that counts rows is not used as an input. Rows that
+    are sorted by their target or by another input give 0.
 
     Parameters
     ----------
     rows : RevisitableRows
-        In the order in which they came, with numbers or codes of classes as targets.
+        Rows in the order of arrival; targets are numbers or codes of classes.
     seed : int
-        Of the pilot's points.
+        Seed for the pilot's points.
     """
     n = len(rows)
     if n < _FEWEST_TELL:
@@ -333,7 +334,7 @@ def neighbours_alike(rows: RevisitableRows, seed: int) -> float:
     squares = np.sum(Z**2, axis=1)
     distances = squares - 2.0 * (Z @ Z.T)
     distances[np.abs(places[:, np.newaxis] - places) <= 1] = np.inf
-    # In a drawn order, so that of equal ones any is taken.
+    # In random order, so that ties are broken at random.
     similar = drawn[np.argpartition(distances[:, drawn], _SIMILAR, axis=1)[:, :_SIMILAR]]
     beside = np.sum(errors[:-1] * errors[1:], axis=1)
     elsewhere = np.sum(errors * errors[similar].mean(axis=1), axis=1)[:-1]
@@ -351,18 +352,18 @@ def neighbours_alike(rows: RevisitableRows, seed: int) -> float:
 def groups_alike(
     rows: RevisitableRows, groups: NDArray[np.int64], others: NDArray[np.bool_], seed: int
 ) -> float:
-    """How much errors within groups correlate, if a group is predicted by all others; else 0.
+    """Return the correlation of errors within groups predicted from the other groups; else 0.
 
     Parameters
     ----------
     rows : RevisitableRows
-        With numbers or codes of classes as targets.
+        Rows whose targets are numbers or codes of classes.
     groups : ndarray of shape (n,) of int64
-        Numbers of the groups from 0 on, of the first rows.
+        Group numbers, from 0, of the first rows.
     others : ndarray of shape (n_features,) of bool
-        Inputs that are not made of what names the groups: they may hold means of its targets.
+        Inputs not made from the column of groups, since those may hold means of a group's targets.
     seed : int
-        Of the groups and the pilot's points.
+        Seed for the groups and the pilot's points.
     """
     rng = np.random.default_rng(seed)
     numbers = rng.permutation(int(groups.max()) + 1)[groups]
@@ -386,10 +387,10 @@ def groups_alike(
 
 
 def columns_of_groups(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.int64]]:
-    """Columns that may name what several rows are of, and the number of each of the first rows.
+    """Return columns that may name groups of rows, with the group number of each first row.
 
-    They are called so, or another column of about as many values is the same within each of theirs,
-    as the age of a person is.
+    Either the column's name suggests groups, or another column with about as many values is
+    constant within each group, as the age of a person is.
 
     Parameters
     ----------
@@ -415,13 +416,13 @@ def columns_of_groups(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[
 
 
 def _in_order(targets: Array) -> bool:
-    """Whether rows are sorted by a target, or class by class."""
+    """Return whether rows are sorted by a target, or come class by class."""
     changes = np.count_nonzero(np.diff(targets, axis=0), axis=0)
     return bool((changes <= _FEW_CHANGES).all() or _one_way(targets).any())
 
 
 def _one_way(columns: NDArray[np.floating]) -> NDArray[np.bool_]:
-    """Which columns rise or fall, row by row, more than a few times."""
+    """Return which columns are monotone, with at least a few changes."""
     steps = np.diff(columns, axis=0)
     changes, up = np.count_nonzero(steps, axis=0), np.count_nonzero(steps > 0.0, axis=0)
     one_way = np.maximum(up, changes - up) >= _SORTED_SHARE * changes
@@ -429,7 +430,7 @@ def _one_way(columns: NDArray[np.floating]) -> NDArray[np.bool_]:
 
 
 def _errors_alone(rows: Rows, drawn: NDArray[np.int64]) -> Array:
-    """Errors of a pilot without each row, or its group; of the mean where the pilot is worse."""
+    """Return errors of a pilot without each row or its group; of the mean if that is better."""
     rows = _standard(rows)
     if not rows.X.shape[1]:
         return rows.targets
@@ -438,15 +439,15 @@ def _errors_alone(rows: Rows, drawn: NDArray[np.int64]) -> Array:
 
 
 def stack(predictions: list[Array], codes: Array, weights: Array, loss: Loss) -> Array:
-    r"""Non-negative weights :math:`v_p` that minimise the loss of :math:`\sum_p v_p f_p`.
+    r"""Return non-negative weights :math:`v_p` that minimise the loss of :math:`\sum_p v_p f_p`.
 
-    For a squared loss of numbers they add up to 1 at most; for classes they also turn
-    values between the codes -1 and +1 into scores in units of the loss. Minimised is the mean loss
-    plus :math:`\frac{s^2}{n} \sum_p (v_p - 1/P)^2` (a tenth of it for classes), with the number of
-    rows n (as many as count, if their weights differ), without which the first rows would be
-    believed too much. The noise s² is the least mean squared error of a part; of fewer than 100
-    rows, which do not tell it, and of classes, it is the mean square of the codes. While the least
-    weight is below a twentieth of all, its part is left out and the others are weighted anew.
+    With the squared loss of numbers, the weights sum to at most 1. With classes, they also turn
+    values between the codes -1 and +1 into scores in units of the loss. The minimised function is
+    the mean loss plus :math:`\frac{s^2}{n} \sum_p (v_p - 1/P)^2` (a tenth of it for classes), with
+    n the effective number of rows; this prior keeps the first rows from being trusted too much. The
+    noise s² is the smallest mean squared error of a part, or the mean square of the codes for fewer
+    than 100 rows and for classes. While the smallest weight is below a twentieth of the total, its
+    part is left out and the others are weighted again.
 
     Parameters
     ----------
@@ -481,7 +482,7 @@ def stack(predictions: list[Array], codes: Array, weights: Array, loss: Loss) ->
         right = np.append((root * codes).ravel(), np.sqrt(prior) * start)
         v: Array = nnls(stacked, right)[0]
         if v.sum() > 1.0:
-            # Not more than all: few rows would be exaggerated.
+            # At most the weight of all rows: few rows would be exaggerated.
             heavy = _HEAVY * np.sqrt(float(np.sum(stacked**2)))
             v = nnls(np.vstack([stacked, np.full(n_parts, heavy)]), np.append(right, heavy))[0]
         return _without_dust(v, predictions, codes, weights, loss)
@@ -501,18 +502,18 @@ def stack(predictions: list[Array], codes: Array, weights: Array, loss: Loss) ->
 
 
 def calibrate(values: Array, codes: Array, weights: Array, loss: Loss) -> tuple[float, float]:
-    r"""Factor a and bend b of the scores :math:`a f + b (a f)^3` that minimise a loss of classes.
+    r"""Return factor a and bend b of scores :math:`a f + b (a f)^3` that minimise a class loss.
 
-    Least squares on codes estimates 2 p - 1 of a probability p, whose logit,
-    :math:`2 \,\mathrm{artanh}(2 p - 1)`, is steeper at its ends: one factor is too bold where
-    labels are noisy and too cautious where they are clean. Minimised is the mean loss plus
-    :math:`((a - 1)^2 + b_1^2) / n`, with :math:`b_1` the bend at scores of ordinary size. The
-    class that is decided for stays the same.
+    Least squares on codes estimates 2 p - 1 for a probability p. Its logit, :math:`2
+    \,\mathrm{artanh}(2 p - 1)`, is steeper at the ends, so a single factor is too bold for noisy
+    labels and too cautious for clean ones. The minimised function is the mean loss plus :math:`((a
+    - 1)^2 + b_1^2) / n`, with :math:`b_1` the bend at scores of ordinary size. Predicted classes do
+    not change.
 
     Parameters
     ----------
     values : ndarray of shape (n, n_outputs)
-        Scores f at rows that were held out, in units of the loss.
+        Scores f at held-out rows, in units of the loss.
     codes : ndarray of shape (n, n_outputs)
         Class codes -1 and +1.
     weights : ndarray of shape (n,)
@@ -523,7 +524,7 @@ def calibrate(values: Array, codes: Array, weights: Array, loss: Loss) -> tuple[
     Returns
     -------
     factor, bend : float
-        Above 0, and at least 0.
+        Factor above 0, and bend of at least 0.
     """
     share, targets = weights / weights.sum(), targets_of_codes(loss, codes)
     size = float(np.sqrt(share @ np.mean(values**2, axis=1)))
@@ -547,7 +548,7 @@ def calibrate(values: Array, codes: Array, weights: Array, loss: Loss) -> tuple[
 def _without_dust(
     v: Array, predictions: list[Array], codes: Array, weights: Array, loss: Loss
 ) -> Array:
-    """Weights without the least ones, which the others take over; equal ones if all are 0."""
+    """Drop the smallest weights, whose share the others take over; equal weights if all are 0."""
     if not v.any():
         return np.full(v.size, 1.0 / v.size)
     least = int(np.argmin(np.where(v > 0.0, v, np.inf)))
@@ -560,6 +561,6 @@ def _without_dust(
 
 
 def mean_loss(loss: Loss, values: Array, rows: Rows) -> float:
-    """Weighted mean of the loss of values at rows, whose targets are codes or numbers."""
+    """Return the weighted mean loss of values at rows, whose targets are codes or numbers."""
     losses = loss_and_slopes(loss, values, targets_of_codes(loss, rows.targets))[0]
     return float(rows.weights @ losses / rows.weights.sum())

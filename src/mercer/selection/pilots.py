@@ -1,4 +1,4 @@
-"""Pilots of a race: small exact fits to half of some rows, judged by the other half."""
+"""Pilots of a race: small exact fits to half of some rows, judged on the other half."""
 
 from __future__ import annotations
 
@@ -26,50 +26,50 @@ from mercer.threads import in_order
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
 
-# Rows whose distances say what a median distance is.
+# Number of rows used to estimate a median distance.
 _MEDIAN_ROWS = 300
-# Ridge to begin with.
+# Index of the ridge to begin with.
 _FIRST_RIDGE = 3
 
 
 class Pilot(NamedTuple):
-    """A kernel behind a map, fitted and judged."""
+    """A kernel after a map, fitted and judged."""
 
     family: Family
-    name: str  # of the map
-    metric: str  # of the last metric in it; "" for none
+    name: str  # name of the map
+    metric: str  # name of its last metric; "" for none
     map: FixedMap
-    number: int  # of the length
+    number: int  # index of the length scale
     length: float
-    ridge: int  # number among RIDGES
+    ridge: int  # index in RIDGES
     error: float
     deviation: float  # standard error of it
-    coefficients: Array  # but for a factor
+    coefficients: Array  # up to a factor
 
 
 class Pilots:
-    """All pilots on the same rows, and the table of their errors.
+    """Pilots fitted and judged on the same rows, with the table of their errors.
 
     Parameters
     ----------
     rows : Rows
-        In random order; the first half is fitted, the second judges. Of fewer than ``fewest`` each
-        is judged by the fit to all others instead.
+        Rows in random order; the first half is fitted, the second judges. With fewer than
+        ``fewest`` rows, each row is judged by the fit to all others instead.
     constant : float
-        Value of the constant kernel, where there are so few.
+        Value of the constant kernel, used with so few rows.
     block : int
-        Rows that stay together.
+        Number of rows that stay together.
     fewest : int
-        See there.
+        Number of rows below which fits leave out one row at a time.
     most_fitted : int
-        Rows that are fitted at most; all others judge.
+        Largest number of rows to fit; all others judge.
     """
 
     def __init__(
         self, rows: Rows, constant: float, block: int, fewest: int, most_fitted: int
     ) -> None:
         self.table: list[dict[str, Any]] = []
-        #: The best of a family that no metric is in.
+        #: Best pilot of a family, without a metric.
         self.plain: Pilot | None = None
         self._rows = rows
         self._halves = len(rows) >= fewest
@@ -83,10 +83,11 @@ class Pilots:
         self._bias = LITTLE if self._halves else bias_of(constant)
 
     def best(self, family: Family, rounds: int, wide: int, n_components: int) -> Pilot | None:
-        """Best kernel of a family, behind the best of its maps and metrics; None if it has none.
+        """Return the best kernel of a family, with its best map and metrics; None if there is none.
 
-        Columns that do not matter fade away with their noise, which hid what the others do: so
-        weights of columns follow each other, and directions follow what helped most.
+        Metrics are repeated: irrelevant columns fade together with their noise, which had hidden
+        the effect of the others. Weights of columns follow each other, and directions follow the
+        most helpful metric.
         """
         if family.most_inputs is not None and self._rows.X.shape[1] > family.most_inputs:
             return None
@@ -108,7 +109,7 @@ class Pilots:
         return min(tried, key=lambda pilot: pilot.error)
 
     def again(self, pilot: Pilot) -> Pilot:
-        """Fit a pilot of fewer rows to these, and make its last metric anew if that helps."""
+        """Refit a pilot of fewer rows to these rows, and remake its last metric if that helps."""
         first = self._best_length(pilot.family, pilot.name, pilot.map, pilot)
         if not pilot.metric:
             return first
@@ -129,7 +130,7 @@ class Pilots:
         return min(found, key=lambda one: one.error)
 
     def _behind_metrics(self, last: Pilot, kind: str, rounds: int) -> list[Pilot]:
-        """Pilots behind metrics, each from the gradients of the one before, while that helps."""
+        """Return pilots with metrics, each from the gradients of the last one, while that helps."""
         found: list[Pilot] = []
         for _ in range(min(rounds, METRICS[kind].most_rounds)):
             following = self._behind_metric(last, kind)
@@ -144,7 +145,7 @@ class Pilots:
     def _best_length(
         self, family: Family, name: str, map: FixedMap, like: Pilot | None = None
     ) -> Pilot:
-        """Best length scale behind a map, and its ridge, from those of another."""
+        """Find the best length scale and ridge after a map, starting from another pilot's."""
         fitted, judged = self._images(map)
         resolved: Any = family.make("median")
         if isinstance(resolved, DistanceKernel):
@@ -154,7 +155,7 @@ class Pilots:
             unit = 1.0
         own, others = _values(resolved, fitted, fitted), _values(resolved, judged, fitted)
         targets = self._fitted.targets - self._mean
-        # Another length is worth other ridges only if it is better with the one in use.
+        # For another length scale, other ridges are tried only if it wins with the present ridge.
         ridge, limit = _FIRST_RIDGE if like is None else like.ridge, np.inf
 
         def attempt(number: int) -> tuple[float, Pilot]:
@@ -174,7 +175,7 @@ class Pilots:
                 return squared_error(values, self._judges), found
 
             ridge, best = descend_ridges(exact, judge, ridge, RIDGES, limit=limit)
-            assert best is not None  # the largest ridge is enough for any kernel matrix
+            assert best is not None  # the largest ridge suits any kernel matrix
             values, coefficients = best
             error, deviation = error_of(values, self._judges)
             what = "global", family.name, name, map.n_outputs
@@ -187,7 +188,7 @@ class Pilots:
         return descend(attempt, first, len(family.lengths))[1]
 
     def _images(self, map: FixedMap) -> tuple[Floats, Floats]:
-        """Fitted and judging rows behind a map, in float32."""
+        """Return fitted and judging rows after a map, in float32."""
         with np.errstate(over="ignore"):
             fitted = np.ascontiguousarray(map(self._fitted.X), dtype=np.float32)
             if not self._halves:
@@ -195,7 +196,7 @@ class Pilots:
             return fitted, np.ascontiguousarray(map(self._judges.X), dtype=np.float32)
 
     def _behind_metric(self, pilot: Pilot, kind: str) -> Pilot | None:
-        """Pilot behind a metric of the mapped space, from gradients at the points; None if 0."""
+        """Return the pilot with a metric from gradients at the points; None if the metric is 0."""
         n_inputs, metric = pilot.map.n_outputs, METRICS[kind]
         if not 2 <= n_inputs <= metric.most_inputs:
             return None
@@ -219,7 +220,7 @@ def table_entry(
     error: float,
     deviation: float,
 ) -> dict[str, Any]:
-    """Entry of a race's table."""
+    """Return an entry of a race's table."""
     return {
         "form": form,
         "family": family,
@@ -232,7 +233,7 @@ def table_entry(
 
 
 def error_of(values: Array, rows: Rows) -> tuple[float, float]:
-    """Mean squared error of values at rows, and its standard error."""
+    """Return the mean squared error of values at rows, and its standard error."""
     errors = np.sum((values - rows.targets) ** 2, axis=1)
     share = rows.weights / rows.weights.sum()
     mean = float(share @ errors)
@@ -240,7 +241,7 @@ def error_of(values: Array, rows: Rows) -> tuple[float, float]:
 
 
 def _values(kernel: Kernel, X: Floats, Z: Floats) -> Callable[[Any], Floats]:
-    """Values between rows of any kernel of a family, whose distances are computed once."""
+    """Return kernel values for any kernel of a family; distances are computed only once."""
     if isinstance(kernel, DistanceKernel):
         separations = kernel.separations(X, Z)
         return lambda other: np.asarray(other.of_separations(separations))

@@ -1,7 +1,7 @@
-"""The race: which map of the inputs, which lengths and which forms, from the first rows.
+"""The race: choose the map of the inputs, the length scales and the form on the first rows.
 
-Squared errors on rows that were not fitted decide; test data have no part in it. What was tried is
-kept as a table.
+Squared errors on rows that were not fitted decide; test data are never used. All candidates are
+kept in a table.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mercer.validation import choice, integer, or_none, positive, real, text, tr
 Array = NDArray[np.float64]
 
 _LARGEST_BIAS = 300.0
-# Rows of a race of families, in those that the first pilots are fitted to: the others judge.
+# Number of rows of a race of families, as a multiple of the rows that the first pilots fit.
 _JUDGED = 6
 
 
@@ -35,31 +35,33 @@ class RaceSettings(NamedTuple):
     Attributes
     ----------
     small : int, default=2000
-        Rows up to which a model is an exact fit of all rows, and there are no cells.
+        Number of rows up to which a model is an exact fit to all rows, without cells.
     pilot_rows : int, default=1000
-        Rows of a pilot, at most: half of these are fitted, or all of them by the finalists of
-        twice as many rows, and up to 2.5 times as many judge.
+        Largest number of rows of a pilot: half of them are fitted; finalists, on twice as many
+        rows, fit all of them. Up to 2.5 times as many rows judge.
     fewest_for_metrics : int, default=20
-        Of fewer rows than this only Gaussian kernels race, without metrics, and each row is
-        predicted by a fit to all others.
+        With fewer rows, only Gaussian kernels without metrics race, and each row is predicted by a
+        fit to all others.
     families : tuple of str
-        Families of kernels that take part, of :data:`mercer.selection.FAMILIES`.
+        Families of kernels that race, from :data:`mercer.selection.FAMILIES`.
     rounds : int, default=4
-        How often a metric of one kind follows the last one at most, where that helps.
+        How often, at most, a metric of one kind follows the last one if that helps.
     near, most_families : float and int, default=1.15 and 3
-        Families are trained whose error is at most so many times the least, up to so many.
+        A family is trained if its error is at most ``near`` times the smallest; at most
+        ``most_families``.
     hopeless : float, default=1.5
-        Families whose error is so many times the least do not race with cells either.
+        Families with an error above this many times the smallest do not race with cells.
     multiples, first_multiple : tuple of float, int
-        Length scales of cells that are tried, in those of one dictionary, and the number of the
-        one that the descent begins with.
+        Length scales of cells to try, as multiples of the length scale of one dictionary, and the
+        index of the first one.
     cell_size, cell_rows, kept_rows : int, default=256, 400 and 512
-        Points of a cell beside sums, rows that it should get, and rows with which it is full.
+        Points of a cell in addition to its sums, its intended rows, and the rows at which it is
+        full.
     cells_rows, asked_cells : int, default=12000 and 10
-        Rows that cells race on, the last fifth of which judges so many of them.
+        Number of rows for the race of cells, and number of cells judged by their last fifth.
     wide, n_components : int, default=64 and 40
-        Inputs beyond which distances are taken among principal components, too, and there are no
-        cells; and how many components there are.
+        Number of inputs above which principal components are tried and cells are not used, and the
+        number of components.
     """
 
     small: int = 2000
@@ -81,18 +83,18 @@ class RaceSettings(NamedTuple):
     n_components: int = 40
 
 
-#: What the estimators use.
+#: Settings that estimators use.
 DEFAULT = RaceSettings()
 
 
 @dataclass(frozen=True)
 class Candidate(Recorded):
-    """One way to be tried: a form, a family of kernels, a map of the inputs and a length scale.
+    """A candidate of a race: a form, a family of kernels, a map of the inputs and a length scale.
 
     Attributes
     ----------
     form : {"global", "cells"}
-        One dictionary, or one for each cell.
+        One dictionary, or one per cell.
     metric : str
         Name of the map.
     map : FixedMap
@@ -100,14 +102,14 @@ class Candidate(Recorded):
     length : float
         Length scale of the mapped rows.
     error : float
-        Mean squared error on rows not fitted.
+        Mean squared error on rows that were not fitted.
     deviation : float
         Standard error of ``error``, "standard_error" in the table.
     family : str, default="gaussian"
         Family of the kernel.
     ridge : int or None, default=None
-        Number of the pilot's ridge among ``RIDGES`` of ``mercer.sums.ridge``, or of that of cells
-        among ``CELL_RIDGES`` of ``mercer.sums``, if one is known.
+        Index of the pilot's ridge in ``RIDGES`` of ``mercer.sums.ridge``, or for cells in
+        ``CELL_RIDGES`` of ``mercer.sums``, if known.
     """
 
     form: str
@@ -132,30 +134,31 @@ class Candidate(Recorded):
 
     @property
     def kernel(self) -> Kernel:
-        """Kernel of the mapped rows, with a length scale in their units."""
+        """Kernel of the mapped rows, with its length scale in their units."""
         return FAMILIES[self.family].make(self.length)
 
 
 @dataclass(frozen=True)
 class RaceResult(Recorded):
-    """What the race found.
+    """Result of a race.
 
     Attributes
     ----------
     finalists : tuple of Candidate
-        The best with one dictionary, one of each family that comes near the best; best first.
+        Best candidates with one dictionary, one per family whose error is near the smallest; best
+        first.
     cells : tuple of Candidate
-        The best with cells, one of each family that comes near the best; best first; none where
-        cells make no sense.
+        Best candidates with cells, one per family whose error is near the smallest; best first.
+        Empty if cells make no sense.
     constant : float
-        Value of the constant kernel that is added, by the targets' mean.
+        Value of the constant kernel to add, which depends on the targets' mean.
     table : list of dict
-        All that was tried.
+        All candidates tried.
     exact : bool, default=False
-        Whether it is of so few rows that all are points.
+        Whether there are so few rows that all become points.
     plain : Candidate or None, default=None
-        The best Gaussian kernel that no metric is in, unless that is the best of all: metrics of
-        some hundred rows may miss what many rows say.
+        Best Gaussian kernel without a metric, if it is not the overall best: metrics of some
+        hundred rows may miss what more rows show.
     """
 
     finalists: tuple[Candidate, ...]
@@ -176,27 +179,27 @@ class RaceResult(Recorded):
 
     @property
     def best_global(self) -> Candidate:
-        """The best with one dictionary."""
+        """Best candidate with one dictionary."""
         return self.finalists[0]
 
     @property
     def kernel(self) -> Kernel:
-        """Kernel of the best with one dictionary."""
+        """Kernel of the best candidate with one dictionary."""
         return self.kernel_of(self.best_global)
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
-        """All that parts of a model are made of."""
+        """All candidates from which the parts of a model are made."""
         plain = () if self.plain is None else (self.plain,)
         return (*self.finalists, *plain, *self.cells)
 
     def kernel_of(self, candidate: Candidate) -> Kernel:
-        """Kernel of a candidate behind its map, with the constant."""
+        """Return the kernel of a candidate after its map, with the constant."""
         return global_kernel(candidate.map, candidate.kernel, self.constant)
 
     @property
     def takes_single(self) -> bool:
-        """Whether the constant leaves single precision room for all else."""
+        """Whether the constant is small enough for single precision."""
         return self.constant <= FAR
 
     def _adopt(self, values: dict[str, Any]) -> None:
@@ -219,17 +222,17 @@ def race(
     Parameters
     ----------
     rows : Rows
-        The first rows, in random order if they are to be judged fairly.
+        First rows, in random order for fair judgement.
     n_rows : int or None
-        Rows to come in all, if known.
+        Total number of rows to come, if known.
     seed : int
-        Of the pilots' points and the anchors.
+        Seed for the pilots' points and the anchors.
     cells : bool, default=True
-        Whether cells race, too.
+        Whether cells race as well.
     block : int, default=1
-        Rows that stay together, fitted or judging.
+        Number of rows that stay together, in fitting and in judging.
     settings : RaceSettings
-        How much is tried.
+        Settings of the race.
     """
     expected = len(rows) if n_rows is None else n_rows
     exact = expected <= settings.small
@@ -246,18 +249,18 @@ def race(
 def _race_of_families(
     rows: Rows, constant: float, block: int, settings: RaceSettings
 ) -> tuple[list[Candidate], Candidate | None, tuple[Candidate, ...], list[dict[str, Any]]]:
-    """Race of exact pilots on half the rows.
+    """Race of exact pilots on half of the rows.
 
     Returns
     -------
     families : list of Candidate
-        The best of each family, best first.
+        Best candidate of each family, best first.
     plain : Candidate or None
-        The best Gaussian kernel without a metric, if that is not the best of all.
+        Best Gaussian kernel without a metric, if it is not the overall best.
     finalists : tuple of Candidate
-        Those that come near the best.
+        Candidates whose error is near the smallest.
     table : list of dict
-        What was tried.
+        All candidates tried.
     """
     fitted, fewest = settings.pilot_rows // 2, settings.fewest_for_metrics
     few = len(rows) < settings.fewest_for_metrics
@@ -278,7 +281,7 @@ def _race_of_families(
     if len(rows) >= 4 * fitted:
 
         def again(pilot: Pilot) -> tuple[Pilot, Pilots]:
-            # Gradients of twice as many rows make better metrics, which the best are worth.
+            # Gradients of twice as many rows make better metrics; only the best are worth the time.
             pilots = Pilots(some, constant, block, fewest, 2 * fitted)
             return pilots.again(pilot), pilots
 
@@ -296,7 +299,7 @@ def _race_of_families(
 def _race_of_cells(
     rows: Rows, candidates: list[Candidate], seed: int, settings: RaceSettings
 ) -> tuple[tuple[Candidate, ...], list[dict[str, Any]]]:
-    """Best length scale of cells of each family that may be worth it, and those near the best."""
+    """Find the best length scale of cells for each promising family, and the finalists."""
     most = settings.hopeless * candidates[0].error
     able = [
         one
@@ -331,7 +334,7 @@ def _candidate(pilot: Pilot) -> Candidate:
 
 
 def race_point(n_rows: int) -> int:
-    """Rows to race on of so many: 1, 2, 3, 4, 6, 8, 12, ..., whenever questions are asked.
+    """Return how many of ``n_rows`` rows to race on: 1, 2, 3, 4, 6, 8, 12, ....
 
     Examples
     --------
@@ -344,10 +347,10 @@ def race_point(n_rows: int) -> int:
 
 
 def offset_variance(rows: Rows) -> float:
-    """Value b of the constant kernel: the distance of the targets from 0 by their spread.
+    """Return the value b of the constant kernel: the targets' mean divided by their spread.
 
-    A mean of m deviations costs the penalty m² / b, so that the fit misses it by a part of
-    ridge / b: this is enough. A larger constant would raise the rounding errors of the sums.
+    A mean of m deviations costs a penalty of m² / b, so the fit misses it by a share of ridge / b,
+    which is small enough. A larger constant would raise the rounding errors of the sums.
     """
     share = rows.weights / rows.weights.sum()
     mean = share @ rows.targets

@@ -1,4 +1,4 @@
-"""Streams: ways to predict that run side by side, whom to believe, and when a stream changed."""
+"""Streams: models side by side, how much each counts, and detection of changes."""
 
 from mercer.streams.drift import ChangeDetector
 from mercer.streams.experts import Blend, FixedShare, Stack

@@ -1,8 +1,8 @@
-"""When a stream changes: a detector of a rise in the mean of losses, at a steady cost a row.
+"""Change detection: find rises in the mean of losses, at a constant cost per row.
 
-It keeps the rows since the last change as an *exponential histogram*: buckets of 1, 2, 4, ...
-rows, at most five of each size, with the moments of their values. After each row the newest buckets
-are compared with all older ones, for every boundary between buckets; where the means differ more
+The rows since the last change are kept as an *exponential histogram*: buckets of 1, 2, 4, ... rows,
+at most five of each size, with the moments of their values. After each row, for every boundary
+between buckets, the newer buckets are compared with the older ones. If the means differ by more
 than chance allows, the older rows are forgotten.
 """
 
@@ -19,16 +19,17 @@ from mercer.validation import check_integer, check_real, integer, real, truth
 
 Array = NDArray[np.float64]
 
-# No fast mathematics: a detector that goes on from a file has the bits of one that never stopped.
+# No fast mathematics: a detector restored from a file must match one that never stopped, bit by
+# bit.
 _jit = jit(nogil=True, error_model="numpy")
 
-# Buckets of a size, before the two oldest become one of twice the size; sizes, so that there is
-# place for 2 ** 40 rows.
+# Buckets per size, before the two oldest merge into one of twice the size; number of sizes, enough
+# for 2 ** 40 rows.
 _BUCKETS, _SIZES = 5, 40
-# Where things are in the array that is the state: the window (rows, mean, sums of squares and of
-# cubes about the mean), rows and alarms so far; then for each size its buckets, and of the squared
-# differences of neighbours their sum, their number, and the estimate from them; then the buckets:
-# mean, sum of squares, sum of cubes of each.
+# Layout of the state array: the window (rows, mean, sums of squares and of cubes about the mean),
+# rows and alarms so far; then for each size its number of buckets, and for squared differences of
+# neighbours their sum, their number and the variance estimate; then for each bucket its mean, sum
+# of squares and sum of cubes.
 _ROWS, _MEAN, _SQUARES, _CUBES, _SEEN, _ALARMS = range(6)
 _COUNTS = 6
 _SUMS = _COUNTS + _SIZES
@@ -37,19 +38,20 @@ _VARIANCES = _NUMBERS + _SIZES
 _MOMENTS = _VARIANCES + _SIZES
 _LENGTH = _MOMENTS + _SIZES * (_BUCKETS + 1) * 3
 
-# Rows before and after a cut, at least.
+# Least number of rows before and after a cut.
 _LEAST_OLD, _LEAST_NEW = 16, 4
-# A variance no more than this square of the mean is what rounding makes of a constant.
+# A variance of at most this times the squared mean is a rounding error of constant values.
 _ROUNDING = 1e-12
-# The variance at a size counts the one at half the size as so many differences; older differences
-# fade by this factor; one beyond so many times what is expected (a change) counts no more.
+# The variance at one size starts from the variance at half the size, with the weight of _TRUST
+# differences. Older differences fade by _FADING. A difference beyond _MOST times its expectation
+# (a change) is clipped.
 _TRUST, _FADING, _MOST = 8.0, 0.99, 9.0
-# Means of n rows vary as neighbours do that have about this many sizes more than their buckets.
+# The variance of a mean of n rows is estimated from neighbours about this many sizes above it.
 _AHEAD = 3
 
 
 class ChangeDetector(Recorded):
-    r"""Detect rises of the mean of losses, whatever their scale, skewness and correlation.
+    r"""Detect rises of the mean of losses, for any scale, skewness and correlation.
 
     For rows :math:`n_0` before and :math:`n_1` after a cut whose means differ by :math:`d`, with
     :math:`m = n_0 n_1 / (n_0 + n_1)`, the evidence is
@@ -57,29 +59,31 @@ class ChangeDetector(Recorded):
     .. math:: g = m \frac{v}{b^2} \, h\Big(\frac{b d}{v}\Big), \qquad h(u) = (1 + u) \log(1 + u) - u
 
     (:math:`m d^2 / 2v` where :math:`b \le 0`): the exponent of Bennett's bound, with the variance
-    :math:`v` and :math:`b` the third central moment over the second, both of the window. For
+    :math:`v` and :math:`b` the third central moment divided by the second, both of the window. For
     Gaussian losses it is the likelihood ratio, for rare 0/1 losses that of Poisson counts. A change
-    is one of
+    is detected if
 
     .. math:: g > \log \frac{1 + \log_2 (n_0 + n_1)}{\delta \min(n_0, n_1)}.
 
-    Cuts that leave n rows on their smaller side are about :math:`1 / n` independent tests a row, so
-    that each scale of n has the same part of :math:`\delta` false alarms a row, and small changes,
-    seen in many rows, need less evidence than with one bound for all. Where losses are correlated,
-    means of n rows vary more than :math:`v / n`: v is the larger of the variance and of what
-    differences of neighbouring buckets show at that scale (Allan variance).
+    Cuts with n rows on their smaller side amount to about :math:`1 / n` independent tests per row.
+    So each scale of n has the same share of the :math:`\delta` false alarms per row, and small
+    changes, seen in many rows, need less evidence than with one bound for all. If losses are
+    correlated, means of n rows vary more than :math:`v / n`. Therefore v is the larger of the
+    variance and the estimate from differences of neighbouring buckets at that scale (Allan
+    variance).
 
-    Falls of the mean forget the older rows as well, so that losses are compared with those of
-    lately, but are no detection unless ``two_sided``: a learner that improves is no news.
+    A fall of the mean also makes the detector forget older rows, so that losses are compared with
+    recent ones. It counts as a detection only with ``two_sided``: an improving learner is no news.
 
     Parameters
     ----------
     delta : float, default=1e-5
-        False alarms a row of a stream that does not change, about; between 0 and 1.
+        Approximate number of false alarms per row of a stream that does not change, between 0 and
+        1.
     two_sided : bool, default=False
-        Whether falls of the mean are detected, too.
+        Whether to detect falls of the mean, too.
     every : int, default=1
-        Rows from one look at the cuts to the next.
+        Number of rows between two comparisons.
 
     Raises
     ------
@@ -117,17 +121,18 @@ class ChangeDetector(Recorded):
         self._state: Array = np.zeros(_LENGTH)
 
     def add(self, value: float) -> bool:
-        """Take account of a value, and return whether the mean has changed.
+        """Add a value, and return whether the mean has changed.
 
         Parameters
         ----------
         value : float
-            Loss of the next row; finite.
+            Finite loss of the next row.
 
         Returns
         -------
         detected : bool
-            Whether a change is detected at this row; the window is of the rows since it then.
+            Whether a change is detected at this row; the window then holds the rows since the
+            change.
 
         Raises
         ------
@@ -140,22 +145,22 @@ class ChangeDetector(Recorded):
         return found > 0
 
     def add_many(self, values: Array) -> NDArray[np.int64]:
-        """Take account of several values, as :meth:`add` does one by one.
+        """Add several values, as :meth:`add` does one by one.
 
         Parameters
         ----------
         values : array of shape (n_rows,)
-            Losses of the next rows; finite.
+            Finite losses of the next rows.
 
         Returns
         -------
         rows : ndarray of int64
-            Where in ``values`` changes were detected.
+            Indices in ``values`` at which changes were detected.
 
         Raises
         ------
         ValueError
-            If a value is not finite: nothing has been added then.
+            If a value is not finite; then none is added.
         """
         values = np.asarray(values, dtype=np.float64)
         if values.ndim != 1 or not np.isfinite(values).all():
@@ -165,7 +170,7 @@ class ChangeDetector(Recorded):
 
     @property
     def width(self) -> int:
-        """Rows in the window: those since the last change."""
+        """Number of rows in the window, which are those since the last change."""
         return int(self._state[_ROWS])
 
     @property
@@ -180,12 +185,12 @@ class ChangeDetector(Recorded):
 
     @property
     def n_rows(self) -> int:
-        """Rows so far."""
+        """Number of rows so far."""
         return int(self._state[_SEEN])
 
     @property
     def n_detected(self) -> int:
-        """Changes detected so far."""
+        """Number of changes detected so far."""
         return int(self._state[_ALARMS])
 
     def _adopt(self, values: dict[str, Any]) -> None:
@@ -198,7 +203,7 @@ class ChangeDetector(Recorded):
 
 @_jit
 def _bucket(size, place):  # type: ignore[no-untyped-def]
-    """Where the moments of a bucket are."""
+    """Return the index of a bucket's moments."""
     return _MOMENTS + (size * (_BUCKETS + 1) + place) * 3
 
 
@@ -220,7 +225,7 @@ def _insert(s, value):  # type: ignore[no-untyped-def]
         s[_COUNTS + k] = count + 1
         if count < _BUCKETS:
             break
-        # The two oldest become one of the next size.
+        # Merge the two oldest into one of the next size.
         a, b = _bucket(k, 0), _bucket(k, 1)
         off = s[b] - s[a]
         difference = 0.5 * rows * off * off
@@ -239,7 +244,7 @@ def _insert(s, value):  # type: ignore[no-untyped-def]
 
 @_jit
 def _forget(s, kept):  # type: ignore[no-untyped-def]
-    """Forget the oldest buckets until so many rows are left; moments anew, without differences."""
+    """Forget the oldest buckets until ``kept`` rows are left; recompute only the moments."""
     rows = 2.0 ** (_SIZES - 1)
     for k in range(_SIZES - 1, -1, -1):
         while s[_COUNTS + k] > 0.0 and s[_ROWS] - rows >= kept:
@@ -265,7 +270,7 @@ def _forget(s, kept):  # type: ignore[no-untyped-def]
 
 @_jit
 def _likeliest_cut(s, delta):  # type: ignore[no-untyped-def]
-    """Rows after the cut with the most evidence beyond what is needed, and the rise; 0 for none."""
+    """Return the rows after the cut with the most excess evidence, 0 for none, and the rise."""
     n, mean = s[_ROWS], s[_MEAN]
     variance = s[_SQUARES] / n
     if n < _LEAST_OLD + _LEAST_NEW or not variance > (_ROUNDING * mean) ** 2:
@@ -275,7 +280,7 @@ def _likeliest_cut(s, delta):  # type: ignore[no-untyped-def]
     new, total, kept, rise, most = 0.0, 0.0, 0.0, 0.0, 0.0
     rows, seen = 1.0, 0
     for k in range(_SIZES):
-        # The variance of the largest size of which there are differences.
+        # Use the variance of the largest size that has differences.
         while seen < min(k + _AHEAD + 1, _SIZES) and s[_NUMBERS + seen] > 0.0:
             seen += 1
         v = max(variance, s[_VARIANCES + seen - 1]) if seen else variance

@@ -1,8 +1,8 @@
-r"""Several ways to predict a stream, side by side: whom to believe, row by row.
+r"""Prediction with expert advice: how much each of several models counts, row by row.
 
-Each way, an *expert*, says a value before the truth is known. Weights follow those that were right
-lately (:class:`FixedShare`); a regression on what experts said is one more (:class:`Stack`), which
-can be better than each of them. Both together are a :class:`Blend`.
+Each model, an *expert*, predicts a value before the truth is known. Weights follow the experts that
+were right recently (:class:`FixedShare`). A regression on the experts' predictions is one more
+expert (:class:`Stack`), which can be better than each of them. :class:`Blend` combines both.
 """
 
 from __future__ import annotations
@@ -20,45 +20,45 @@ from mercer.validation import check_integer, check_real, positive, real, truth
 
 Array = NDArray[np.float64]
 
-# No fast mathematics: a stream that goes on from a file has the bits of one that never stopped.
+# No fast mathematics: a stream restored from a file must match one that never stopped, bit by bit.
 _jit = jit(nogil=True, error_model="numpy")
 
-# Rows on which an expert was this much worse than the best count no more than this, so that one of
-# infinite loss can come back.
+# Largest excess loss over the best expert on one row, so that an expert with an infinite loss can
+# recover.
 _WORST = 50.0
-# What experts say is cut here, in log odds or spreads of the target.
+# Predictions of experts are clipped here, in log odds or spreads of the target.
 _FURTHEST = 10.0
-# Log odds of an expert that multiplies itself too much or too little are mended at this rate, and
-# what the rate is divided by forgets so much.
+# The slopes that correct over- or underconfident log odds are learned at rate _MENDING; the divisor
+# of the rate forgets by the factor _MENDED.
 _MENDING, _MENDED = 0.2, 0.999
-# The noise of numbers is the mean of so much of the last squared errors of the blend.
+# The noise of numbers is a running mean of the blend's squared errors with this factor.
 _NOISE = 0.99
-# Squared errors of numbers count no more than so many times twice the noise, and half as fast as
-# the likelihood of a normal law would have it: their tails are longer.
+# Squared errors of numbers are clipped at _MOST_LOST times twice the noise and count half as much
+# as in a normal likelihood, since their tails are longer.
 _MOST_LOST, _RATE = 4.0, 0.5
-# No chance is less: so that a loss is finite.
+# Smallest probability, so that losses are finite.
 _LEAST_CHANCE = 1e-6
-# Curvature of the log loss counts at least so much, where all are sure.
+# Smallest curvature of the log loss, for very confident predictions.
 _LEAST_CURVATURE = 0.02
 
 
 class FixedShare(Recorded):
-    r"""Weights of experts, the best of whom may be another by and by.
+    r"""Weights of experts when the best expert may change over time.
 
-    After each row :math:`w_k \leftarrow (1 - \alpha) v_k + \alpha / K` with
-    :math:`v_k \propto w_k e^{-\eta \ell_k}` of the losses :math:`\ell_k`. If the loss is
-    :math:`\eta`-mixable, as the log loss of probabilities is for :math:`\eta = 1`, the loss of the
-    mixture over T rows exceeds that of *any* sequence of experts with S changes by no more than
-    :meth:`bound`, about :math:`(\log K + S \log(K T / S) + S) / \eta` where :math:`\alpha = S / T`.
-    For the log loss it is Bayes' rule, if the expert who knows changes with probability
-    :math:`\alpha` to one drawn from all.
+    After each row :math:`w_k \leftarrow (1 - \alpha) v_k + \alpha / K` with :math:`v_k \propto w_k
+    e^{-\eta \ell_k}`, for losses :math:`\ell_k`. If the loss is :math:`\eta`-mixable, as the log
+    loss of probabilities is for :math:`\eta = 1`, the loss of the mixture over T rows exceeds the
+    loss of *any* sequence of experts with S changes by at most :meth:`bound`, about :math:`(\log K
+    + S \log(K T / S) + S) / \eta` for :math:`\alpha = S / T`. For the log loss this is Bayes' rule,
+    if after each row the right expert is replaced with probability :math:`\alpha` by one drawn from
+    all.
 
     Parameters
     ----------
     n_experts : int
         Number of experts K, at least 1.
     share : float, default=1e-3
-        The part :math:`\alpha` of all weights that is shared anew after each row, from 0 to 1.
+        Share :math:`\alpha` of all weights that is redistributed after each row, from 0 to 1.
     rate : float, default=1.0
         Learning rate :math:`\eta`, above 0.
 
@@ -95,24 +95,24 @@ class FixedShare(Recorded):
         self.weights = np.full(n_experts, 1.0 / n_experts)
 
     def update(self, losses: Array) -> None:
-        """Take account of what experts lost on a row.
+        """Update the weights by the experts' losses on a row.
 
         Parameters
         ----------
         losses : ndarray of shape (n_experts,)
-            Losses; an infinite one counts as some more than the least.
+            Losses; an infinite loss counts as the smallest one plus a constant.
         """
         _share(self.weights, losses, self.share, self.rate)
 
     def bound(self, n_rows: int, n_changes: int) -> float:
-        """Most that the mixture loses beyond a sequence of experts with so many changes.
+        """Return the largest excess loss of the mixture over a sequence of experts.
 
         Parameters
         ----------
         n_rows : int
             Number of rows T.
         n_changes : int
-            How often the expert of the sequence is another than on the row before.
+            Number of rows at which the sequence changes its expert.
         """
         n = self.weights.size
         stays = (1.0 - self.share) + self.share / n
@@ -135,7 +135,7 @@ def _share(weights, losses, share, rate):  # type: ignore[no-untyped-def]
             least = losses[k]
     total = 0.0
     for k in range(weights.size):
-        # "Not at most": also for NaN, and where all are infinite.
+        # Not written as "at most", so that it also catches NaN, and all losses infinite.
         excess = rate * (losses[k] - least)
         if not excess <= _WORST:
             excess = _WORST
@@ -146,23 +146,23 @@ def _share(weights, losses, share, rate):  # type: ignore[no-untyped-def]
 
 
 class Stack(Recorded):
-    r"""Sum of what experts say, weighted by an online Newton method on the loss of the sum.
+    r"""Weighted sum of experts' predictions, learned by an online Newton method on its loss.
 
-    Values of experts are :math:`s_{kc}` for the outputs c. Of numbers, the sum
-    :math:`\sum_k a_k s_{kc}` is learned by recursive least squares; of class codes -1 and +1 (one
-    output for two classes, else one for each), by the same steps on the log loss, of the logistic
-    function of one output or the softmax of several, with the curvature at each row.
+    Expert k predicts :math:`s_{kc}` for output c. For numbers, the sum :math:`\sum_k a_k s_{kc}` is
+    learned by recursive least squares. For class codes -1 and +1 (one output for two classes, else
+    one per class), the same steps are taken on the log loss of the logistic function or the
+    softmax, with the curvature at each row.
 
     Parameters
     ----------
     n_experts : int
         Number of experts K.
     is_class : bool
-        Whether targets are class codes, else numbers.
+        Whether targets are class codes; otherwise they are numbers.
     forgetting : float, default=1.0
-        Factor of older rows for each row, at most 1.
+        Factor on the weights of older rows for each new row, at most 1.
     ridge : float, default=1.0
-        Ridge on the difference of the weights from 1 / K; above 0.
+        Ridge on the differences of the weights from 1 / K; above 0.
 
     Raises
     ------
@@ -202,12 +202,12 @@ class Stack(Recorded):
         self._inverse = np.eye(n_experts) / self.ridge
 
     def values(self, said: Array) -> Array:
-        """Weighted sum of what experts say, (n_outputs,).
+        """Return the weighted sum of the experts' predictions, (n_outputs,).
 
         Parameters
         ----------
         said : ndarray of shape (n_experts, n_outputs)
-            Values of the experts.
+            Predictions of the experts.
         """
         return self.weights @ said
 
@@ -217,11 +217,11 @@ class Stack(Recorded):
         Parameters
         ----------
         said : ndarray of shape (n_experts, n_outputs)
-            What experts said of it; finite.
+            Predictions of the experts for the row; finite.
         target : ndarray of shape (n_outputs,)
             Numbers or class codes.
         weight : float, default=1.0
-            Of the row, above 0.
+            Weight of the row, above 0.
         """
         numbers = self.forgetting, self.ridge, self.is_class, float(weight)
         _newton(self.weights, self._inverse, said, target, *numbers)
@@ -229,7 +229,7 @@ class Stack(Recorded):
 
 @_jit
 def _chances_of(values):  # type: ignore[no-untyped-def]
-    """Chances of all classes, of the log odds of two or the logarithms of several."""
+    """Return class probabilities from log odds of two classes, or log probabilities of several."""
     if values.size == 1:
         chance = 0.5 * (1.0 + np.tanh(0.5 * values[0]))
         return np.array([1.0 - chance, chance])
@@ -239,7 +239,7 @@ def _chances_of(values):  # type: ignore[no-untyped-def]
 
 @_jit
 def _newton(weights, inverse, said, target, forgetting, ridge, is_class, weight):  # type: ignore[no-untyped-def]
-    """Step on one row: rank-one updates of the inverse Hessian, one for each output."""
+    """Take a step on one row: rank-one updates of the inverse Hessian, one per output."""
     n, n_outputs = said.shape
     values = np.zeros(n_outputs)
     for i in range(n):
@@ -258,7 +258,7 @@ def _newton(weights, inverse, said, target, forgetting, ridge, is_class, weight)
     along = np.empty(n)
     moved = np.zeros(n)
     for c in range(n_outputs):
-        # What is forgotten is so once for each row.
+        # Forget only once per row, not once per output.
         kept = forgetting if c == 0 else 1.0
         whole = kept / (weight * curvatures[c])
         for i in range(n):
@@ -269,7 +269,7 @@ def _newton(weights, inverse, said, target, forgetting, ridge, is_class, weight)
         for i in range(n):
             for j in range(n):
                 inverse[i, j] = (inverse[i, j] - along[i] * along[j] / whole) / kept
-    # Directions that rows say nothing of would be forgotten for good: they keep their ridge.
+    # Directions without information would lose their ridge for good, so they keep it.
     trace = 0.0
     for i in range(n):
         trace += inverse[i, i]
@@ -286,27 +286,28 @@ def _newton(weights, inverse, said, target, forgetting, ridge, is_class, weight)
 
 
 class Blend(Recorded):
-    r"""What several experts say, as one answer, that follows whoever is best.
+    r"""Combine several experts into one prediction that follows whoever is best.
 
-    There are the experts themselves and stacks of them (:class:`Stack`) that forget more or less
-    quickly; a fixed share (:class:`FixedShare`) decides how much each counts. Of classes, chances
-    are mixed, and the loss of a row is minus the logarithm of the chance of its class, so that
-    over T rows the blend loses no more than :meth:`FixedShare.bound` beyond any sequence of
-    experts and stacks. Log odds of each are multiplied by a slope, learned by online gradient steps
-    on the same loss, as experts may be too sure. Of numbers, means are weighted, and a loss is the
-    squared error over twice the mean squared error of the last rows, at most 4, at the rate 1/2.
+    The candidates are the experts themselves, and stacks of them (:class:`Stack`) that forget at
+    different rates; a fixed share (:class:`FixedShare`) decides how much each counts. For classes,
+    probabilities are mixed and the loss is the log loss, so over T rows the blend loses at most
+    :meth:`FixedShare.bound` more than any sequence of experts and stacks. Since experts may be
+    overconfident, each one's log odds are multiplied by a slope that is learned by online gradient
+    steps on the same loss. For numbers, means are weighted, and the loss is the squared error
+    divided by twice the recent mean squared error, at most 4, with the rate 1/2.
 
     Parameters
     ----------
     n_experts, n_outputs : int
-        Number of experts, and of outputs of each.
+        Number of experts, and number of outputs of each.
     is_class : bool
-        Whether targets are class codes -1 and +1 (one output for two classes), and what is said
-        are log odds, or logarithms of chances but for a constant; else numbers of spread about 1.
+        Whether targets are class codes -1 and +1 (one output for two classes) and predictions are
+        log odds, or log probabilities up to a constant; otherwise both are numbers of spread about
+        1.
     forgettings : sequence of float, default=(0.9999, 0.999, 0.99)
-        Factors of older rows in the stacks.
+        Forgetting factors of the stacks.
     share : float, default=1e-3
-        Part of the weights that is shared anew after each row.
+        Share of the weights that is redistributed after each row.
 
     Examples
     --------
@@ -345,18 +346,18 @@ class Blend(Recorded):
         n = n_experts + len(self.stacks)
         self.share = FixedShare(n, share, 1.0 if is_class else _RATE)
         self._slopes, self._steepness = np.ones(n), np.ones(n)
-        #: Losses of all on the last row, (n_experts + n_stacks,): minus logarithms of chances, or
-        #: half the squared error.
+        #: Losses of all candidates on the last row, (n_experts + n_stacks,): negative log
+        #: probabilities, or half the squared errors.
         self.losses = np.zeros(n)
         self._noise = 1.0
 
     @property
     def weights(self) -> Array:
-        """How much each expert, and then each stack, counts: they sum to 1."""
+        """Weights of the experts, then of the stacks; they sum to 1."""
         return self.share.weights
 
     def _heard(self, said: Array) -> tuple[Array, Array]:
-        """Return what stacks hear of experts, and what all of them say."""
+        """Return the inputs of the stacks, and the predictions of all candidates."""
         every = np.empty((self.weights.size, said.shape[1]))
         heard = _hear(said, every, self.is_class)
         for k, stack in enumerate(self.stacks, len(said)):
@@ -364,12 +365,12 @@ class Blend(Recorded):
         return heard, every
 
     def values(self, said: Array) -> Array:
-        """Values of the blend, (n_outputs,): log odds, logarithms of chances, or numbers.
+        """Return the blend's values, (n_outputs,): log odds, log probabilities, or numbers.
 
         Parameters
         ----------
         said : ndarray of shape (n_experts, n_outputs)
-            What experts say; finite.
+            Predictions of the experts; finite.
         """
         every = self._heard(said)[1]
         if not self.is_class:
@@ -384,16 +385,16 @@ class Blend(Recorded):
         Parameters
         ----------
         said : ndarray of shape (n_experts, n_outputs)
-            What experts said before they learned it.
+            Predictions of the experts before they learned the row.
         target : ndarray of shape (n_outputs,)
             Numbers or class codes.
         weight : float, default=1.0
-            Of the row, above 0.
+            Weight of the row, above 0.
 
         Returns
         -------
         answer : ndarray of shape (n_classes,) or (n_outputs,)
-            Of the blend, before it learned the row: chances, or numbers.
+            Prediction of the blend before it learned the row: probabilities, or numbers.
         """
         heard, every = self._heard(said)
         if self.is_class:
@@ -423,7 +424,7 @@ class Blend(Recorded):
 
 @_jit
 def _hear(said, every, is_class):  # type: ignore[no-untyped-def]
-    """Return what stacks hear of experts; what is said is cut, in the first rows of ``every``."""
+    """Return the stacks' inputs; clip predictions in the first rows of ``every``."""
     heard = np.empty(said.shape)
     for k in range(said.shape[0]):
         for c in range(said.shape[1]):
@@ -435,7 +436,7 @@ def _hear(said, every, is_class):  # type: ignore[no-untyped-def]
 
 @_jit
 def _chances(every, slopes):  # type: ignore[no-untyped-def]
-    """Chances of all classes by each expert, (n_experts, n_classes)."""
+    """Return each candidate's class probabilities, (n_experts, n_classes)."""
     n, n_outputs = every.shape
     chances = np.empty((n, max(n_outputs, 2)))
     for k in range(n):
@@ -445,7 +446,7 @@ def _chances(every, slopes):  # type: ignore[no-untyped-def]
 
 @_jit
 def _mend(every, chances, label, weight, slopes, steepness):  # type: ignore[no-untyped-def]
-    """Move the slope of each expert against the gradient of its log loss."""
+    """Take a gradient step on the slope of each candidate's log odds, for its log loss."""
     n, n_outputs = every.shape
     for k in range(n):
         if n_outputs == 1:

@@ -1,4 +1,4 @@
-"""The function of ``Stream``, as estimators see functions."""
+"""The function of the ``Stream`` expansion, with the interface that estimators use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mercer.streams.mixture import USUAL, Mixture
 
 Array = NDArray[np.float64]
 
-#: Why such a model has no kernel, and no dictionary, of its own.
+#: Error text: such a model has no single kernel or dictionary.
 NO_SINGLE = (
     "A model of expansion=Stream() has several kernels and sets of features side by side; "
     "`learner_.function.mixture` has them, and `mercer.inspection.ways_table(model)` says how much "
@@ -23,12 +23,12 @@ NO_SINGLE = (
 
 
 class StreamFunction(Function):
-    """A :class:`Mixture` behind the interface of functions.
+    """A :class:`Mixture` with the interface of a function.
 
     Parameters
     ----------
     expansion : Stream
-        Sizes.
+        The expansion, with its sizes.
     n_features, n_outputs : int
         Dimensions of inputs and outputs.
     is_class : bool
@@ -37,7 +37,7 @@ class StreamFunction(Function):
     Attributes
     ----------
     mixture : Mixture
-        What learns and answers.
+        Model that learns and predicts.
     """
 
     expansion: Stream
@@ -54,7 +54,7 @@ class StreamFunction(Function):
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
-        """Number of inputs, to which a stream may add."""
+        """Number of inputs; may grow with the stream."""
         return self.mixture.n_inputs
 
     @property
@@ -64,12 +64,12 @@ class StreamFunction(Function):
 
     @property
     def size(self) -> int:
-        """Points and random features of all ways."""
+        """Number of points and random features of all models."""
         return self.mixture.size
 
     @property
     def kernel(self) -> Kernel:  # type: ignore[override]
-        """AttributeError: there are several."""
+        """Not available (``AttributeError``): there are several kernels."""
         raise AttributeError(NO_SINGLE)
 
     dictionary = coefficients = kernel
@@ -79,11 +79,11 @@ class StreamFunction(Function):
         return self.mixture.evaluate(np.ascontiguousarray(dense, dtype=np.float64))
 
     def keep_previous(self) -> None:
-        """NotImplementedError: no objective of this function looks at the one before."""
+        """Not supported: no objective of this function needs the previous one."""
         raise NotImplementedError("A stream of ways side by side has no function before the last.")
 
     def map_outputs(self, mixing: Array) -> None:
-        """NotImplementedError: :meth:`Mixture.map_outputs` also wants the places of the classes."""
+        """Not supported: :meth:`Mixture.map_outputs` also needs the places of the classes."""
         raise NotImplementedError("Use `mixture.map_outputs`.")
 
     def snapshot(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Labels that come late, or never: what was predicted waits for them, in bounded memory."""
+"""Delayed labels: predicted rows wait for their labels, in bounded memory."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mercer.validation import check_integer
 
 
 class Delivered(NamedTuple):
-    """A row whose label came.
+    """A row whose label has arrived.
 
     Attributes
     ----------
     prediction : object
-        What was predicted when the row came, for progressive measures.
+        Prediction made when the row came, for progressive evaluation.
     age : int
-        Rows that were predicted after it.
+        Number of rows predicted after it.
     """
 
     prediction: Any
@@ -34,35 +34,35 @@ class _Waiting(NamedTuple):
 
 
 class LateLabels:
-    """Predict rows when they come, and learn them once their labels do.
+    """Predict rows when they come, and learn them when their labels arrive.
 
-    Rows wait by key. One whose label does not come is dropped in the end, the oldest first, so that
-    memory is bounded; a label whose row is not waiting is counted, and nothing else happens. A
-    measure of accuracy must compare a label with what was predicted when the row came, not with
-    what the model would say now: :meth:`label` returns that.
+    Rows wait under a key. Memory is bounded: the oldest rows are dropped if their labels do not
+    arrive. A label without a waiting row is only counted. To measure accuracy, compare a label with
+    the prediction made when the row came, which :meth:`label` returns, not with the model's present
+    prediction.
 
     Parameters
     ----------
     model : object
-        With ``predict_one(x)`` and ``learn_one(x, y)``, of mercer or River.
+        Model with ``predict_one(x)`` and ``learn_one(x, y)``, from mercer or River.
     max_waiting : int, default=10_000
-        Most rows that wait.
+        Largest number of waiting rows.
     max_age : int or None, default=None
-        A row is dropped once so many others were predicted after it. None: age does not matter.
+        A row is dropped after this many later predictions; None for no limit.
 
     Attributes
     ----------
     n_predicted, n_learned : int
-        Rows that came, and those whose label did.
+        Number of predicted rows, and of rows whose label arrived.
     n_dropped : int
-        Rows dropped without a label: too many, too old, or followed by a row with the same key.
+        Rows dropped without a label: too many rows, too old, or a later row with the same key.
     n_unknown : int
-        Labels of keys for which no row waited.
+        Number of labels without a waiting row.
 
     Raises
     ------
     ValueError
-        If a bound is no integer of at least 1, or the model learns no single rows.
+        If a bound is not an integer of at least 1, or the model cannot learn single rows.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class LateLabels:
         self.max_waiting = check_integer("max_waiting", max_waiting, low=1)
         self.max_age = None if max_age is None else check_integer("max_age", max_age, low=1)
         self.n_predicted = self.n_learned = self.n_dropped = self.n_unknown = 0
-        # In the order in which they came: a row with a key that waits already goes to the end.
+        # In order of arrival: a row with a key that waits already goes to the end.
         self._rows: dict[Hashable, _Waiting] = {}
 
     def __len__(self) -> int:
@@ -103,19 +103,19 @@ class LateLabels:
         return key in self._rows
 
     def predict(self, key: Hashable, x: Any) -> Any:
-        """Predict a row, and keep it until its label comes.
+        """Predict a row, and keep it until its label arrives.
 
         Parameters
         ----------
         key : hashable
-            What the label will be called by. If a row of this key waits already, it is dropped.
+            Key of the label to come. If a row with this key is waiting, it is dropped.
         x : array-like or dict
-            The row, as the model takes it. Do not write into it afterwards.
+            Row in a form that the model takes. It must not be changed later.
 
         Returns
         -------
         prediction : object
-            What ``model.predict_one(x)`` says.
+            Result of ``model.predict_one(x)``.
         """
         prediction = self.model.predict_one(x)
         if self._rows.pop(key, None) is not None:
@@ -131,19 +131,19 @@ class LateLabels:
         Parameters
         ----------
         key : hashable
-            As given to :meth:`predict`.
+            Key given to :meth:`predict`.
         y : object
             The label, or the target of a regression.
 
         Returns
         -------
         delivered : Delivered or None
-            What had been predicted; None if no row of this key waits.
+            The row's prediction; None if no row with this key is waiting.
 
         Raises
         ------
         ValueError
-            If the model refuses the label; the row goes on waiting.
+            If the model refuses the label; the row keeps waiting.
         """
         waiting = self._rows.get(key)
         if waiting is None:
@@ -155,7 +155,7 @@ class LateLabels:
         return Delivered(waiting.prediction, self.n_predicted - 1 - waiting.number)
 
     def _drop(self) -> None:
-        """Drop the oldest rows beyond the bounds."""
+        """Drop the oldest rows until the bounds hold."""
         while len(self._rows) > self.max_waiting or self._is_too_old():
             del self._rows[next(iter(self._rows))]
             self.n_dropped += 1

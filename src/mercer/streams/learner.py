@@ -1,4 +1,4 @@
-"""How the default of streams learns: row by row, with an eye on its losses."""
+"""The learner of the default for streams: row by row, watching the losses for changes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from mercer.sums import check_sizes, codes_of_targets, rows_at_once
 
 _LOSSES = (Squared, Logistic, Softmax)
 _CHUNK = 4096  # rows between two reports of progress
-_RECENT = 1000  # rows whose losses are remembered
+_RECENT = 1000  # number of recent losses kept
 
 
 def _why_not(objective: Objective, function: Any) -> str | None:
-    """Say why an objective cannot be learned this way, if it cannot."""
+    """Return why an objective cannot be learned this way; None if it can."""
     if type(objective) is Pointwise and isinstance(objective.loss, _LOSSES):
         return None
     return (
@@ -33,14 +33,14 @@ def _why_not(objective: Objective, function: Any) -> str | None:
 
 
 class StreamLearner(Learner):
-    """A mixture that learns each row when it comes.
+    """A mixture of models that learns each row when it comes.
 
     See :class:`mercer.learning.Learner` for the parameters.
 
     Attributes
     ----------
     recent_losses : deque of float
-        Losses of the last 1,000 rows, each answered before it was learned.
+        Losses of the last 1,000 rows, each from the prediction before learning the row.
     """
 
     function: StreamFunction
@@ -64,7 +64,7 @@ class StreamLearner(Learner):
     # -- learning -------------------------------------------------------------------------------
 
     def learn(self, X: Any, targets: Array, weights: Array) -> None:
-        check_sizes(X, targets)  # of all rows before the first is learned
+        check_sizes(X, targets)  # of all rows, before the first is learned
         before = self.to_state() if X.shape[0] > 1 else None
         chunk = rows_at_once(X.shape[1], _CHUNK)
         try:
@@ -96,7 +96,7 @@ class StreamLearner(Learner):
 
     def learn_row(self, x: Array, target: Array, weight: float) -> None:
         check_sizes(x, target)
-        if weight > 0.0 and x.size > self.function.n_features:  # which are new
+        if weight > 0.0 and x.size > self.function.n_features:  # new inputs
             self.function.mixture.add_inputs(x.size - self.function.n_features)
         self._learn_row(x, target, weight)
 
@@ -111,16 +111,16 @@ class StreamLearner(Learner):
         self.recent_losses.append(missed)
         self.history.add_one(missed, mixture.size, 0.0, 0.0, mixture.kind_weights)
         if mixture.has_changed:
-            self.history.note_change(mixture.n_rows)  # as the history counts
+            self.history.note_change(mixture.n_rows)  # counted like the history
 
     def plan_passes(self, n_passes: int, weights: Array) -> Passes:
         return Passes(n_passes, n_passes * len(weights))
 
     def end_race(self) -> None:
-        """See :class:`mercer.learning.Learner`; there are no candidates."""
+        """Do nothing: there are no candidates to choose from."""
 
     def finish(self, take: Take | None = None) -> None:
-        """See :class:`mercer.learning.Learner`; nothing changes."""
+        """Do nothing: every row is learned at once."""
 
     # -- the function and its outputs -----------------------------------------------------------
 

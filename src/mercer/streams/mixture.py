@@ -1,4 +1,4 @@
-"""A function of a stream: scaled inputs, several ways to learn side by side, and their blend."""
+"""The model of a stream: scaled inputs, several learning methods side by side, and their blend."""
 
 from __future__ import annotations
 
@@ -27,58 +27,59 @@ from mercer.validation import integer, real, truth
 
 Array = NDArray[np.float64]
 
-# Rows that are answered at a time, where there are many.
+# Number of rows predicted at a time.
 _CHUNK = 4096
-# Averages of a kernel expansion weigh iterates like the third power of their number.
+# Exponent of the iterates' weights in averaged kernel expansions.
 _AVERAGING = 3.0
-# With more inputs than these, recursive ways see random features alone: they cost the square.
+# With more inputs, recursive ways use only random features, since their cost is quadratic.
 _MOST_INPUTS = 32
-# How much inputs matter is looked at on one row of so many, and older ones count less.
+# The importance of inputs is measured on one row in _BETWEEN; older rows fade by _KEPT.
 _BETWEEN, _KEPT = 4, 0.997
-# Rows after a change from which on what was learned since is worth a memory.
+# Number of rows after a change before the state is worth keeping as a memory.
 _RIPE = 300
-# Errors by which ways that begin anew are compared with others count so much less after each row.
+# Forgetting factor, and least number of rows, for the errors that compare restarted ways with
+# others.
 _RECENT, _FEW = 0.98, 20.0
-# Losses count no more in the search for changes: in log odds, or spreads of the target.
+# Losses are clipped here for change detection, in log odds or spreads of the target.
 _WORST = 5.0
-# A row counts at most so many times the mean of about so many rows.
+# The weight of a row is limited to _HEAVY times the mean over about _WEIGHTS rows.
 _HEAVY, _WEIGHTS = 10.0, 1000
-# Steps of kernel ways are at most so many times as long for heavy rows, of classes and of numbers.
+# Largest factor on the step of kernel ways for heavy rows, for classes and for numbers.
 _HEAVIEST = {True: 4.0, False: 2.0}
 
 
 class StreamSettings(NamedTuple):
-    """What runs side by side.
+    """Learning methods ("ways") that run side by side, and their sizes.
 
     Attributes
     ----------
     first_rows : int
-        Rows that scale the inputs before ways start, which learn them then; until then answers are
-        those of no inputs.
+        Number of rows that set the scale of the inputs before the ways start, which then learn
+        these rows; until then predictions do not use inputs.
     lengths : tuple of float
-        Length scales of Gaussian kernels, by the usual distance of standardised rows: each has
-        random features of its own, and gradient ways of all steps.
+        Length scales of Gaussian kernels, relative to the usual distance of standardised rows. Each
+        has its own random features, and gradient ways with all steps.
     n_features : int
-        Random features of each length; besides there are the inputs, and a constant.
+        Random features per length scale, in addition to the inputs and a constant.
     steps : tuple of float
-        Sizes of gradient steps on classes.
+        Step sizes of gradient ways for classes.
     number_steps : tuple of float
-        Those on numbers, by the square of the features.
+        Step sizes for numbers, divided by the squared norm of the features.
     forgettings : tuple of float
-        Factors of recursive sums, on the features of the last length; one more, of factor 1, is of
-        the rows since the stream changed.
+        Forgetting factors of recursive sums on the features of the last length scale. One more
+        recursive sum, without forgetting, restarts when the stream changes.
     n_memories : int
-        Functions of before a change that are kept, for states that come back; at least 1.
+        Number of functions kept from before changes, in case a state comes back; at least 1.
     n_metrics, metric_length, first_metric : int, float, int
-        So many more sets of random features, of one length, with gradient ways and recursive sums,
-        multiply inputs by how much they matter, as the gradients of the function say. Set by set
-        they begin anew with the metric of then, after ``first_metric`` rows, twice as many, four
-        times as many, and so on.
+        Number of additional sets of random features, with gradient ways and recursive sums, that
+        weight inputs by their importance, measured by gradients of the function; their length
+        scale; and when they start. The sets restart one after the other with the present metric,
+        after ``first_metric`` rows, twice as many, four times as many, and so on.
     points : int
-        Points of a kernel expansion at most.
+        Largest number of points of a kernel expansion.
     kernel_ways : tuple of (float, float, float)
-        Length, step on classes and step on numbers of each kernel expansion, which has two ways:
-        its last iterate, and the average of its iterates.
+        Length scale, step for classes and step for numbers of each kernel expansion, which gives
+        two ways: its last iterate, and the average of its iterates.
     share : float
         See :class:`mercer.streams.Blend`.
     """
@@ -100,7 +101,7 @@ class StreamSettings(NamedTuple):
 
 USUAL = StreamSettings()
 
-# A mixture, with its first rows until its ways start, and with these then.
+# A mixture: with its first rows before the ways start, with the ways afterwards.
 _MIXTURE = Record(
     n_inputs=integer(low=1),
     n_outputs=integer(low=1),
@@ -139,27 +140,27 @@ _WAYS = Record(
 
 
 class Mixture(Passing):
-    """Function of a stream, of classes or of numbers, learned row by row in bounded memory.
+    """Model of a stream of classes or numbers, learned row by row in bounded memory.
 
     Parameters
     ----------
     n_inputs, n_outputs : int
-        Columns of the rows and of the targets.
+        Number of columns of the rows and of the targets.
     is_class : bool
-        Whether targets are class codes -1 and +1 (one output for two classes), else numbers.
+        Whether targets are class codes -1 and +1 (one output for two classes); otherwise numbers.
     seed : int, default=0
-        Of random features.
+        Seed for the random features.
     settings : StreamSettings
-        What runs side by side.
+        Ways that run side by side.
 
     Attributes
     ----------
     n_rows : int
         Rows learned so far.
     distance : float
-        Usual distance of standardised rows; 0 until the ways have started.
+        Usual distance of standardised rows; 0 before the ways start.
     has_changed : bool
-        Whether the loss of the last row said that the stream has changed.
+        Whether a change of the stream was detected at the last row.
 
     Examples
     --------
@@ -189,16 +190,16 @@ class Mixture(Passing):
         self.n_rows, self.distance, self.has_changed = 0, 0.0, False
         self._weight = 0.0  # the mean so far
         self._first: list[tuple[Array, Array, float]] = []
-        # What was found out of the last row that was asked for: it may be the next to be learned.
+        # Results for the last row that was predicted, which may be the next row to be learned.
         self._asked: tuple[bytes, Array, Array, Array] | None = None
 
-    #: Kinds of ways, whose weights the history of a model has.
+    #: Kinds of ways, whose weights the history of a model records.
     kinds = "steps", "sums", "memories", "last iterates", "averages", "stacks"
 
     # -- the ways -------------------------------------------------------------------------------
 
     def _start(self, distance: float) -> None:
-        """Make the ways, of which none has learned anything."""
+        """Create the ways, before they have learned anything."""
         settings, self.distance = self.settings, distance
         lengths = [h * distance for h in self._set_lengths]
         self.sets = FeatureSets(self.n_inputs, lengths, settings.n_features, self.seed)
@@ -218,7 +219,8 @@ class Mixture(Passing):
             n_memories=settings.n_memories,
         )
         self._relevance = np.zeros(self.n_inputs)
-        # What begins anew: sums since a change, and the set of each metric; who answers for it.
+        # What can restart: the sums since a change, and the set of each metric; and who predicts
+        # for them.
         n_sums, n_steps = len(settings.forgettings), self.ways.steps.size
         first = len(lengths) * n_steps
         self._like = [(n_sums, n_sums - 1)]
@@ -252,7 +254,7 @@ class Mixture(Passing):
 
     @property
     def names(self) -> list[str]:
-        """What each way is called, in the order of the weights of the blend, without stacks."""
+        """Return the name of each way, in the order of the blend's weights, without stacks."""
         settings = self.settings
         steps = settings.steps if self.is_class else settings.number_steps
         metrics = [f"metric {number}" for number in range(1, settings.n_metrics + 1)]
@@ -267,14 +269,14 @@ class Mixture(Passing):
 
     @property
     def kind_weights(self) -> Array:
-        """How much each of the :attr:`kinds` of ways counts: they sum to 1, or 0 at first."""
+        """Return the weight of each of the :attr:`kinds`; they sum to 1, or are 0 at first."""
         if not self.distance:
             return np.zeros(len(self.kinds))
         return np.add.reduceat(self.blend.weights, self._kind_starts)
 
     @property
     def weights(self) -> list[tuple[str, str, float]]:
-        """Kind, name and weight of each way, then of each stack; empty until ways have started."""
+        """Return kind, name and weight of each way and each stack; empty before the ways start."""
         if not self.distance:
             return []
         weights, stacks = self.blend.weights.tolist(), self.blend.stacks
@@ -285,7 +287,7 @@ class Mixture(Passing):
 
     @property
     def size(self) -> int:
-        """Points and random features of all ways."""
+        """Number of points and random features of all ways."""
         if not self.distance:
             return 0
         points = sum(way.function.size for way in self.kernels)
@@ -310,7 +312,7 @@ class Mixture(Passing):
     # -- answers --------------------------------------------------------------------------------
 
     def _said(self, images: Array, features: Array) -> Array:
-        """Values of all ways at standardised rows, (n, n_ways, n_outputs)."""
+        """Return the predictions of all ways at standardised rows, (n, n_ways, n_outputs)."""
         if len(images) == 1:
             row = images[0]
             points = [way.last_iterate_row(row)[np.newaxis] for way in self.kernels]
@@ -328,21 +330,21 @@ class Mixture(Passing):
         return np.concatenate([linear, *(values[:, np.newaxis] for values in points)], axis=1)
 
     def values(self, x: Array) -> Array:
-        """Values at a row, (n_outputs,): log odds, logarithms of chances, or numbers.
+        """Return the values at a row, (n_outputs,): log odds, log probabilities, or numbers.
 
         Parameters
         ----------
         x : ndarray of shape (n_inputs,)
-            The row; NaN where it says nothing.
+            The row; NaN for missing values.
         """
         if not self.distance:
             return self._values_at_first()
         return self._unscaled(self.blend.values(self._ask(x)[-1]))
 
     def _ask(self, x: Array) -> tuple[bytes, Array, Array, Array]:
-        """Return what there is to know of a row: its image, its features, what ways say."""
+        """Return a row's key, standardised inputs, features and predictions of the ways."""
         key = x.tobytes()
-        asked = self._asked  # other threads may ask at the same time
+        asked = self._asked  # read once: other threads may set it
         if asked is not None and asked[0] == key:
             return asked
         images = self.inputs.image(x[np.newaxis])
@@ -352,12 +354,12 @@ class Mixture(Passing):
         return asked
 
     def evaluate(self, X: Array) -> Array:
-        """Values at rows, (n, n_outputs).
+        """Return values at rows, (n, n_outputs).
 
         Parameters
         ----------
         X : ndarray of shape (n, n_inputs)
-            The rows; NaN where they say nothing.
+            The rows; NaN for missing values.
         """
         if not self.distance:
             return np.tile(self._values_at_first(), (len(X), 1))
@@ -383,17 +385,17 @@ class Mixture(Passing):
         Parameters
         ----------
         x : ndarray of shape (n_inputs,)
-            The row; NaN where it says nothing.
+            The row; NaN for missing values.
         target : ndarray of shape (n_outputs,)
             Class codes or numbers.
         weight : float, default=1.0
-            Of the row, above 0; it counts by its ratio to the mean weight, at most ten times.
+            Weight of the row, above 0; it counts relative to the mean weight, at most ten times.
 
         Returns
         -------
         loss : float
-            Of the answer before: minus the logarithm of the chance of the class, or half the
-            squared error.
+            Loss of the prediction before learning: the negative log probability of the class, or
+            half the squared error.
         """
         self.has_changed = False
         n = min(self.n_rows + 1, _WEIGHTS)
@@ -427,17 +429,18 @@ class Mixture(Passing):
         return -math.log(max(float(answer[label]), 1e-300))
 
     def _learn(self, x: Array, target: Array, weight: float) -> Array:
-        """Let all ways learn a row, and the blend what they said of it."""
+        """Teach all ways the row, and the blend their predictions for it."""
         _, image, features, said = self._ask(x)
         scaled = target if self.is_class else self.targets.image(target)
         answer = self._unscaled(self.blend.learn(said, scaled, weight))
         self._catch_up(features, scaled)
         self.ways.learn(features, scaled, weight)
         self._measure(features)
-        # Of the way that knows all since the last change: what follows closely shows none.
+        # The way with all rows since the last change: ways that adapt quickly would not show a
+        # change.
         missed = float(self.blend.losses[self._watched])
         missed = missed if self.is_class else math.sqrt(missed)
-        if self.detector.add(missed if missed < _WORST else _WORST):  # NaN is not less
+        if self.detector.add(missed if missed < _WORST else _WORST):  # also for NaN
             self._changed()
         encoded = targets_of_codes(self._loss, scaled[np.newaxis])[0]
         for number, kernel_way in enumerate(self.kernels):
@@ -449,31 +452,31 @@ class Mixture(Passing):
         return answer
 
     def _begin(self, number: int, restart: Callable[[], None]) -> None:
-        """Let ways begin anew: until they have caught up, others answer for them.
+        """Restart ways; until they have caught up, others predict in their place.
 
-        Weights of the blend and of the stacks go on, so what a way says must not jump.
+        The blend and the stacks keep their weights, so a way's predictions must not jump.
         """
         restart()
         self._is_new[number] = True
         self._errors[number] = 0.0
 
     def _catch_up(self, features: Array, target: Array) -> None:
-        """Let ways that began anew answer for themselves once they err less than their like."""
+        """Let restarted ways predict again once they have smaller errors than their substitutes."""
         for number in np.flatnonzero(self._is_new):
             errors = self._errors[number]
             errors *= _RECENT
             for column, way in enumerate(self._like[number]):
                 missed = self.ways.of_sums[way] @ features[self.ways.set_of(way)] - target
                 errors[column] += missed @ missed
-            errors[2] += 1.0  # rows, fading as the errors do
+            errors[2] += 1.0  # number of rows, which fades like the errors
             self._is_new[number] = errors[2] < _FEW or errors[0] > errors[1]
 
     def _measure(self, features: Array) -> None:
-        """Follow how much each input matters; now and then begin a set whose metric it is."""
+        """Update the importance of each input; from time to time restart a set with this metric."""
         settings, n = self.settings, self.n_rows + 1
         last = len(settings.lengths) - 1
         if n % _BETWEEN == 0:
-            # Of the sums that forget, whose gradients are those of about now.
+            # The recursive sums that forget, whose gradients describe the present.
             known = self.ways.of_sums[len(settings.forgettings) - 1]
             gradients = self.sets.gradients(last, features[last], known)
             self._relevance *= _KEPT
@@ -489,20 +492,20 @@ class Mixture(Passing):
 
     @property
     def _newest_metric(self) -> int | None:
-        """Number of the metric that began last; None if there is none."""
+        """Return the index of the metric that started last; None if there is none."""
         times = (self.n_rows + 1) // self.settings.first_metric
         n = self.settings.n_metrics
         return (times.bit_length() - 1) % n if times and n else None
 
     def _changed(self) -> None:
-        """Take account of a change of the stream.
+        """React to a change of the stream.
 
-        What is known of the rows since the last change is kept as a memory, for that state to come
-        back. Sums since a change begin anew, and those of the newest metric.
+        The function learned since the last change is kept as a memory, in case that state comes
+        back. The sums since a change restart, and so do the sums of the newest metric.
         """
         self.has_changed = True
         n = len(self.settings.forgettings)
-        # Sums of a few rows would be a poor memory: then those that forget.
+        # Sums over a few rows would be a poor memory; then use the sums that forget.
         is_ripe = self.n_rows - self._changed_at >= _RIPE
         self.ways.remember(n if is_ripe else n - 1, self._n_changes % self.settings.n_memories)
         self._changed_at = self.n_rows
@@ -515,14 +518,14 @@ class Mixture(Passing):
     # -- other inputs and outputs ---------------------------------------------------------------
 
     def add_inputs(self, n: int, past: Array | None = None) -> None:
-        """Go on with rows of so many more columns.
+        """Add ``n`` columns to the rows.
 
         Parameters
         ----------
         n : int
-            How many.
+            Number of new columns.
         past : ndarray of shape (n,) or None, default=None
-            What all rows so far had there, NaN for nothing; None if they said nothing of any.
+            Value of all earlier rows in each new column, NaN for missing; None if all are missing.
         """
         past = np.full(n, np.nan) if past is None else past
         self.inputs.add_columns(past, self.n_rows)
@@ -533,7 +536,8 @@ class Mixture(Passing):
         ]
         if not self.distance:
             return
-        # Recursive ways go on to hear of all inputs, or of as many as they are.
+        # Recursive ways that use all features use the new ones, too; otherwise they use none of
+        # them.
         all_heard = self.ways.of_sums.shape[2] == self.sets.n_columns
         self.ways.add_features(n, n if all_heard and self.n_inputs <= _MOST_INPUTS else 0)
         self.sets.add_inputs(n)
@@ -547,19 +551,19 @@ class Mixture(Passing):
             self.kernels[number].restore(state)
 
     def map_outputs(self, places: NDArray[np.int64], mixing: Array) -> None:
-        """Go on with more classes.
+        """Add classes.
 
         Parameters
         ----------
         places : ndarray of shape (n_old,)
-            Where the old classes are among all.
+            Index of each old class among all classes.
         mixing : ndarray of shape (n_outputs, n_outputs_new)
-            Makes the log odds of all classes of those of the old ones.
+            Maps log odds of the old classes to log odds of all classes.
         """
         n_old, n_new = mixing.shape
         self.n_outputs, self._asked = n_new, None
         codes, offset = shift_of_codes(places, n_old, n_new)
-        self.targets = RunningScale(n_new)  # of classes it is not used
+        self.targets = RunningScale(n_new)  # not used for classes
         self._first = [(x, target @ codes + offset, weight) for x, target, weight in self._first]
         if not self.distance:
             return

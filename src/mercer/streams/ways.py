@@ -1,8 +1,8 @@
-r"""Ways to learn a linear function of features, side by side, at a fixed cost a row.
+r"""Methods ("ways") that learn a linear function of features, at a fixed cost per row.
 
-Which way is best depends on the stream: small steps where it stands still, large ones where it
-moves, recursive sums where there is little noise. All of them see the same features and predict
-each row before they learn it.
+Which is best depends on the stream: small steps if it is stationary, large steps if it moves,
+recursive sums if there is little noise. All ways see the same features and predict each row before
+they learn it.
 """
 
 from __future__ import annotations
@@ -22,31 +22,30 @@ from mercer.validation import check_integer, check_real, integer, positive, trut
 
 Array = NDArray[np.float64]
 
-# Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
+# Sums may be reordered for vectorisation; NaN and infinity keep their meaning.
 _jit = jit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 
-# Scaled inputs are cut here: a first row says nothing of the spread.
+# Standardised inputs are clipped here: the first rows do not determine the spread.
 _FARTHEST = 5.0
-# After a few rows, what is further from the mean than so many spreads counts as that far.
+# After _FEW rows, a value more than _OUTLYING spreads from the mean is clipped at that distance.
 _FEW, _OUTLYING = 30.0, 10.0
-# A scale goes by about so many rows, however many have come.
+# A scale is determined by about this many recent rows.
 _REMEMBERED = 20_000.0
-# Ridge of the recursive sums, in squares of features that are about 1.
+# Ridge of the recursive sums, for features with squares of about 1.
 _RIDGE = 1e-2
-# What new inputs draw their frequencies with, from the seed.
+# Added to the seed for the frequencies of new inputs.
 _NEXT_SEED = 7919
-# Scores of least squares on codes -1 and +1, in units of log odds.
+# Factor from least squares on codes -1 and +1 to log odds.
 _SURE = 2.0
 _NO_PHASES = np.empty(0)
 
 
 class RunningScale(Recorded):
-    """Standardise rows by the mean and the spread of those before, column by column.
+    """Standardise rows by the mean and the spread of earlier rows, column by column.
 
-    After 20,000 rows older ones count less and less, so that a scale follows the stream; after 30
-    rows, one beyond ten spreads counts as one at ten. Columns
-    that were constant so far are 0, and so is a number that a row does not say (NaN); standardised
-    numbers beyond 5 are cut.
+    After 20,000 rows older rows count less and less, so the scale follows the stream. After 30
+    rows, values beyond ten spreads are clipped. Columns that were constant so far become 0, and so
+    do missing values (NaN). Standardised values are clipped at ±5.
 
     Parameters
     ----------
@@ -71,13 +70,13 @@ class RunningScale(Recorded):
     )
 
     def __init__(self, n_columns: int) -> None:
-        #: Rows that said something of each column, (n_columns,).
+        #: Number of rows with a value in each column, (n_columns,).
         self.counts = np.zeros(n_columns)
         self.mean = np.zeros(n_columns)
         self._squares = np.zeros(n_columns)
 
     def image(self, x: Array) -> Array:
-        """Standardised rows, of the shape of ``x``: (n_columns,) or (n, n_columns)."""
+        """Return standardised rows, of the shape of ``x``: (n_columns,) or (n, n_columns)."""
         out = np.empty(x.shape)
         rows = x.reshape(-1, self.mean.size)
         _standardise(rows, self.counts, self.mean, self._squares, out.reshape(rows.shape))
@@ -89,11 +88,11 @@ class RunningScale(Recorded):
         return np.sqrt(self._squares / np.maximum(self.counts, 1.0))
 
     def learn(self, x: Array) -> None:
-        """Take account of a row: finite, or NaN where it says nothing."""
+        """Update the scale by a row, finite or NaN for missing values."""
         _follow(x, self.counts, self.mean, self._squares)
 
     def add_columns(self, past: Array, n_rows: int) -> None:
-        """Go on with more columns, of what rows had there so far; NaN if they said nothing."""
+        """Add columns, with the value of all earlier rows in each; NaN if it is missing."""
         said = ~np.isnan(past)
         self.counts = np.append(self.counts, np.where(said, min(n_rows, _REMEMBERED), 0.0))
         self.mean = np.append(self.mean, np.where(said, past, 0.0))
@@ -104,7 +103,7 @@ class RunningScale(Recorded):
 def _standardise(rows, counts, mean, squares, out):  # type: ignore[no-untyped-def]
     for j in range(mean.size):
         spread = np.sqrt(squares[j] / counts[j]) if counts[j] > 1.0 else 0.0
-        # What rounding makes of a constant is no spread.
+        # A spread that is only the rounding error of a constant is ignored.
         moves = spread > 1e-9 * abs(mean[j])
         for i in range(rows.shape[0]):
             if moves and not np.isnan(rows[i, j]):
@@ -120,7 +119,8 @@ def _follow(x, counts, mean, squares):  # type: ignore[no-untyped-def]
             counts[j] += 1.0
             off = x[j] - mean[j]
             if counts[j] > _FEW:
-                # One that is far out may be a fault; where the scale grows, some rows will do.
+                # A single outlier may be a fault; if the scale really grows, some rows will show
+                # it.
                 most = _OUTLYING * np.sqrt(squares[j] / counts[j])
                 if most > 1e-9 * abs(mean[j]):
                     off = min(max(off, -most), most)
@@ -132,11 +132,11 @@ def _follow(x, counts, mean, squares):  # type: ignore[no-untyped-def]
 
 
 class FeatureSets(Recorded):
-    r"""Sets of features of a row, each of random frequencies of its own.
+    r"""Sets of random features, each with its own random frequencies.
 
-    A set has cosines and sines of Gaussian frequencies, which belong to a Gaussian kernel; then a
-    constant 1; then the inputs over the square root of their number at first. Inputs of a set are
-    multiplied by its :attr:`metric` before.
+    A set consists of cosines and sines of Gaussian frequencies, which belong to a Gaussian kernel;
+    a constant 1; and the inputs divided by the square root of their initial number. The inputs of a
+    set are first multiplied by its :attr:`metric`.
 
     Parameters
     ----------
@@ -145,9 +145,9 @@ class FeatureSets(Recorded):
     lengths : sequence of float
         Length scale of the kernel of each set.
     n_features : int
-        Cosines and sines of each set, an even number.
+        Number of cosines and sines per set, even.
     seed : int
-        Of the frequencies.
+        Seed for the frequencies.
 
     Examples
     --------
@@ -175,20 +175,20 @@ class FeatureSets(Recorded):
 
     @property
     def n_columns(self) -> int:
-        """Features of each set."""
+        """Number of features per set."""
         return self.n_features + 1 + self.metric.shape[1]
 
     def _drawn(self, first: int) -> Array:
-        """Frequencies of the inputs since this piece, in turns, (n_sets, n, n_features / 2)."""
+        """Return frequencies of the inputs from this piece on, (n_sets, n, n_features / 2)."""
         pieces = [self._draw(piece) for piece in range(first, len(self._pieces))]
         return np.ascontiguousarray(np.concatenate(pieces, axis=1))
 
     def _draw(self, piece: int) -> Array:
-        """Frequencies of the inputs that came together."""
+        """Return frequencies of the inputs that were added together."""
         n, drawn = self._pieces[piece], []
         for block, length in enumerate(self.lengths):
             features: Any = Gaussian(length)._feature_map(n, FeatureOptions(), 0)
-            if features.design == "hadamard":  # which is no matrix
+            if features.design == "hadamard":  # not available as a matrix
                 options = FeatureOptions(design="orthogonal")
                 features = Gaussian(length)._feature_map(n, options, 0)
             seed = self.seed + _NEXT_SEED * piece
@@ -196,7 +196,7 @@ class FeatureSets(Recorded):
         return np.array(drawn).reshape(len(self.lengths), n, self.n_features // 2)
 
     def features(self, images: Array) -> Array:
-        """Features of rows, (n, n_sets, n_columns).
+        """Return features of rows, (n, n_sets, n_columns).
 
         Parameters
         ----------
@@ -215,16 +215,16 @@ class FeatureSets(Recorded):
         return out
 
     def gradients(self, number: int, features: Array, coefficients: Array) -> Array:
-        """Gradients of linear functions of a set by the standardised inputs.
+        """Return gradients of linear functions of a set with respect to the standardised inputs.
 
         Parameters
         ----------
         number : int
-            Of the set.
+            Index of the set.
         features : ndarray of shape (n_columns,)
-            Of a row in it.
+            Features of a row in this set.
         coefficients : ndarray of shape (n_outputs, n)
-            Of the functions, on its first n columns.
+            Coefficients of the functions on the set's first n columns.
 
         Returns
         -------
@@ -239,7 +239,7 @@ class FeatureSets(Recorded):
         return np.asarray(gradients * self.metric[number])
 
     def add_inputs(self, n: int) -> None:
-        """Go on with so many more inputs; features do not change where these are 0."""
+        """Add ``n`` inputs; features do not change where these are 0."""
         self._pieces = (*self._pieces, n)
         self.metric = np.hstack([self.metric, np.ones((len(self.lengths), n))])
         drawn = [self._frequencies, self._drawn(len(self._pieces) - 1)]
@@ -253,31 +253,31 @@ class FeatureSets(Recorded):
 
 
 class LinearWays(Recorded):
-    r"""Linear functions of sets of features: gradient steps of several sizes, recursive sums.
+    r"""Linear functions of sets of features, learned by gradient steps and by recursive sums.
 
-    A gradient way moves :math:`w \leftarrow w + \eta (y - p) f` by the last row alone: of class
-    codes, p is the chance of each class, of the logistic function of one output or the softmax of
-    several; of numbers, the step is :math:`\eta / |f|^2`. There are gradient ways of all steps on
-    each set. A recursive way is the least squares of all rows so far on one set, with the ridge
-    .01, each weighing a factor less for each row after it; of class codes its scores are doubled,
-    which makes them log odds. A memory is what a recursive way once was.
+    A gradient way takes a step :math:`w \leftarrow w + \eta (y - p) f` on each row. For class
+    codes, p is the probability of each class, by the logistic function of one output or the softmax
+    of several. For numbers, the step is :math:`\eta / |f|^2`. Each set has gradient ways with all
+    steps. A recursive way is the least-squares solution over all rows so far on one set, with ridge
+    .01; each new row multiplies the weights of older rows by a factor. For class codes its scores
+    are doubled, which makes them log odds. A memory is a former state of a recursive way.
 
     Parameters
     ----------
     n_features, n_outputs : int
-        Features of each set, and number of outputs.
+        Number of features per set, and number of outputs.
     is_class : bool
-        Whether targets are class codes -1 and +1 (one output for two classes), else numbers.
+        Whether targets are class codes -1 and +1 (one output for two classes); otherwise numbers.
     steps : sequence of float
-        Step sizes of the gradient ways, above 0; of numbers below 2.
+        Step sizes of the gradient ways, above 0; for numbers below 2.
     sums : sequence of (int, float)
-        Set, and factor above 0 and at most 1, of each recursive way.
+        Set, and forgetting factor in (0, 1], of each recursive way.
     n_sets : int, default=1
         Number of sets.
     n_in_sums : int or None, default=None
-        Recursive ways see so many of the features, the first ones; None for all.
+        Number of features that recursive ways use, counted from the first; None for all.
     n_memories : int, default=0
-        How many functions are remembered, of the set of the first recursive way.
+        Number of memories, on the set of the first recursive way.
 
     Raises
     ------
@@ -345,15 +345,15 @@ class LinearWays(Recorded):
         return self.of_steps.shape[0] * self.steps.size + len(self.of_sums) + len(self.memories)
 
     def values(self, features: Array) -> Array:
-        """Values of all ways, (n_ways, n_outputs) or (n, n_ways, n_outputs), log odds of classes.
+        """Return values of all ways, (n_ways, n_outputs) or (n, n_ways, n_outputs).
 
-        They are in the order: gradient ways of the first set, of the others, recursive ways,
-        memories.
+        Values for classes are log odds. Order: gradient ways of the first set, gradient ways of the
+        other sets, recursive ways, memories.
 
         Parameters
         ----------
         features : ndarray of shape (n_sets, n_features) or (n, n_sets, n_features)
-            Of a row, or of several.
+            Features of a row, or of several rows.
         """
         rows = features.reshape(-1, *features.shape[-2:])
         values = np.empty((len(rows), len(self), self.of_sums.shape[1]))
@@ -367,45 +367,45 @@ class LinearWays(Recorded):
         Parameters
         ----------
         features : ndarray of shape (n_sets, n_features)
-            Of the row; finite.
+            Features of the row; finite.
         target : ndarray of shape (n_outputs,)
             Numbers or class codes.
         weight : float, default=1.0
-            Of the row, above 0. Steps are so many times as long, on numbers no longer than to the
-            target.
+            Weight of the row, above 0. It multiplies the steps, but for numbers a step ends at the
+            target at the latest.
         """
         _step(self.of_steps, features, target, self.steps, self.is_class, weight)
         sums = self.of_sums, self._inverses, self._sets, self.forgettings
         _add(*sums, features, target, weight)
 
     def set_of(self, sum_number: int) -> tuple[int, slice]:
-        """Return the number of the set of a recursive way, and which of its features that sees."""
+        """Return the set of a recursive way, and which of the set's features it uses."""
         return int(self._sets[sum_number]), slice(self.of_sums.shape[2])
 
     def restart(self, sum_number: int) -> None:
-        """Let a recursive way begin anew."""
+        """Restart a recursive way."""
         self.of_sums[sum_number] = 0.0
         self._inverses[sum_number] = np.eye(self.of_sums.shape[2]) / _RIDGE
 
     def restart_set(self, number: int) -> None:
-        """Let all ways on a set begin anew."""
+        """Restart all ways on a set."""
         self.of_steps[number] = 0.0
         for sum_number in np.flatnonzero(self._sets == number):
             self.restart(int(sum_number))
 
     def remember(self, sum_number: int, slot: int) -> None:
-        """Keep what a recursive way is now."""
+        """Copy the present state of a recursive way to a memory."""
         self.memories[slot] = self.of_sums[sum_number]
 
     def add_features(self, n: int, n_in_sums: int) -> None:
-        """Go on with so many more features, the last ones, which were 0 so far.
+        """Append ``n`` features, which were 0 so far.
 
         Parameters
         ----------
         n : int
-            How many.
+            Number of new features.
         n_in_sums : int
-            To how many of them recursive ways listen: all or none.
+            How many of them recursive ways use: all or none.
         """
         self.of_steps = _wider(self.of_steps, n)
         if not n_in_sums:
@@ -416,18 +416,18 @@ class LinearWays(Recorded):
         self._inverses = inverses
 
     def map_outputs(self, mixing: Array, codes: Array, offset: Array, constant: int) -> None:
-        """Go on with outputs made of those of now, as where classes are added.
+        """Change the outputs to functions of the present ones, for example to add classes.
 
         Parameters
         ----------
         mixing : ndarray of shape (n_outputs, n_new)
-            Makes the new log odds of the old ones.
+            Maps old log odds to new log odds.
         codes : ndarray of shape (n_outputs, n_new)
-            Makes the new class codes of the old ones.
+            Maps old class codes to new class codes.
         offset : ndarray of shape (n_new,)
-            What is added to these.
+            Added to the new class codes.
         constant : int
-            Number of a feature that is 1 in all rows.
+            Index of a feature that is 1 in all rows.
         """
         self.of_steps = _mixed(self.of_steps, mixing)
         self.of_sums, self.memories = (_mixed(a, codes) for a in (self.of_sums, self.memories))
@@ -532,10 +532,10 @@ def _add(coefficients, inverses, sets, forgettings, features, target, weight):  
         trace = 0.0
         for i in range(n):
             for j in range(n):
-                # In this order it stays symmetric to the last bit: what is not would grow.
+                # This order keeps the matrix symmetric to the last bit; asymmetry would grow.
                 inverse[i, j] = (inverse[i, j] - (along[i] * along[j]) / whole) / kept
             trace += inverse[i, i]
-        # Directions that rows say nothing of would be forgotten for good: they keep their ridge.
+        # Directions without information would lose their ridge for good, so they keep it.
         if trace > most:
             for i in range(n):
                 for j in range(n):

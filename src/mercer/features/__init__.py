@@ -1,7 +1,7 @@
 """Random features: finite-dimensional maps whose inner products are a kernel on average.
 
-They are drawn in blocks by a counter-based generator, so a block can be made again at any time,
-in any order, by any thread, and nothing but the seed needs to be stored.
+Features are drawn in blocks by a counter-based generator. A block can be redrawn at any time, in
+any order and by any thread, so only the seed needs to be stored.
 """
 
 from mercer.features.cosine import DESIGNS, CosineMap

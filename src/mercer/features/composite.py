@@ -31,7 +31,7 @@ def child_paths(path: int) -> tuple[int, int]:
     Returns
     -------
     left, right : int
-        Paths of its parts, different from those of all other parts.
+        Paths of its parts, different from the paths of all other parts.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def _n_terms(feature_map: FeatureMap) -> int:
 
 
 class _PairMap(FeatureMap):
-    """Two maps of the same rows; numbers are both parts', behind a header of integers."""
+    """Two maps of the same rows; a header of integers precedes the numbers of both parts."""
 
     def __init__(self, left: FeatureMap, right: FeatureMap, path: int) -> None:
         super().__init__(left.n_inputs, path)
@@ -133,7 +133,7 @@ class SumMap(_PairMap):
 
 
 def _place(Z: Floats, start: int, out: Floats) -> None:
-    """Copy columns to ``out`` from column ``start`` on, and on from column 0 behind the last."""
+    """Copy columns to ``out`` from column ``start`` on, wrapping around to column 0."""
     n_before_end = min(Z.shape[1], out.shape[1] - start)
     out[:, start : start + n_before_end] = Z[:, :n_before_end]
     out[:, : Z.shape[1] - n_before_end] = Z[:, n_before_end:]
@@ -142,11 +142,11 @@ def _place(Z: Floats, start: int, out: Floats) -> None:
 class ProductMap(_PairMap):
     r"""Features of a product of kernels: :math:`z_i = \sqrt{m}\, z_{1i}\, z_{2i}`.
 
-    Column by column, so every column of the parts must have the kernel as its expectation, up to
-    the factor 1/m: cosines with a phase do, cosine and sine halves do not. If the columns of both
-    parts have an order, those of the right one are shuffled: otherwise column i of one part would
-    always meet the same kind of column of the other, a degree its degree, a term its term, and the
-    error would not fall with the number of features.
+    The product is taken column by column, so every column of the parts must have the kernel as its
+    expectation, up to the factor 1/m: cosines with a phase do, cosine and sine halves do not. If
+    the columns of both parts have an order, the columns of the right part are shuffled. Otherwise
+    column i of one part would always meet the same kind of column of the other, such as the same
+    degree or the same term, and the error would not fall with the number of features.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ class ProductMap(_PairMap):
         self.in_order = left.in_order or right.in_order
 
     def draw(self, seed: int, block: int, n_features: int, dtype: Any) -> Numbers:
-        """How many numbers are the left part's, a permutation or nothing, then both parts'."""
+        """Return the size of the left part's numbers, of a permutation or nothing, then of both."""
         left = self.left.draw(seed, block, n_features, dtype)
         right = self.right.draw(seed, block, n_features, dtype)
         order = np.arange(0)
@@ -186,7 +186,7 @@ class ProductMap(_PairMap):
 
 
 class _InnerMap(FeatureMap):
-    """Features made of those of one map, the inner one."""
+    """Features made from the features of one inner map."""
 
     def __init__(self, n_inputs: int, inner: FeatureMap) -> None:
         super().__init__(n_inputs, inner.path)
@@ -205,7 +205,7 @@ class _InnerMap(FeatureMap):
 
 
 class ScaledMap(_InnerMap):
-    """Features of a multiple of a kernel: those of the kernel times the factor's square root.
+    """Features of a scaled kernel: the kernel's features times the square root of the factor.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ class ScaledMap(_InnerMap):
 
 
 class MappedMap(_InnerMap):
-    """Features of a kernel after a map: those of the kernel at the mapped rows.
+    """Features of a kernel after a map: the kernel's features at the mapped rows.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ class MappedMap(_InnerMap):
     inner : FeatureMap
         Map of the kernel, for the mapped rows.
     image : callable
-        From rows to mapped rows of the same dtype, C-ordered.
+        Maps rows to mapped rows of the same dtype, C-ordered.
     """
 
     def __init__(self, n_inputs: int, inner: FeatureMap, image: Callable[[Floats], Floats]) -> None:

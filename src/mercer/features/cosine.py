@@ -35,8 +35,9 @@ from mercer.validation import check_choice
 
 DESIGNS = ("iid", "orthogonal", "hadamard", "sobol", "auto")
 
-# The sequence wins in few dimensions (d = 2 measured), the fast transform where the matrix product
-# is dear. The transform's frequencies are biased for few inputs (d = 2 measured, hence refused).
+# The sequence is best in few dimensions (d = 2 measured), the fast transform where the matrix
+# product is expensive. The transform's frequencies are biased for few inputs (d = 2 measured), so
+# it is refused there.
 _MOST_INPUTS_FOR_SOBOL = 5
 _LEAST_INPUTS_FOR_HADAMARD = 16
 _LEAST_INPUTS_FOR_SPEED = 128
@@ -110,9 +111,9 @@ def draw_dense(law: Law, design: str, address: Address, dtype: Any) -> Floats:
     law : Law
         Law of the frequencies.
     design : {"iid", "orthogonal", "sobol"}
-        From :func:`choose_design`.
+        Result of :func:`choose_design`.
     address : Address
-        Of the numbers.
+        Address of the random numbers.
     dtype : dtype
         float32 or float64.
 
@@ -133,7 +134,7 @@ def draw_dense(law: Law, design: str, address: Address, dtype: Any) -> Floats:
 
 
 def _sobol_points(address: Address, n_dimensions: int) -> Floats:
-    """Points of a block: one shifted sequence goes on through all blocks of a seed and path."""
+    """Return a block's points: one shifted sequence runs through all blocks of a seed and path."""
     stream = stream_of(address.path, SHIFTS)
     shift = philox.words(address.seed, 0, stream, 1, n_dimensions)[:, 0]
     return sobol_uniforms(address.block * address.n_frequencies, address.n_frequencies, shift)
@@ -147,7 +148,7 @@ def draw_hadamard(law: Law, address: Address, dtype: Any) -> tuple[Floats, Float
     law : Law
         Law of the frequencies; its factors are used.
     address : Address
-        Of the numbers.
+        Address of the random numbers.
     dtype : dtype
         float32 or float64.
 
@@ -156,7 +157,7 @@ def draw_hadamard(law: Law, address: Address, dtype: Any) -> tuple[Floats, Float
     signs : ndarray of shape (3, n_groups * padded_size)
         Diagonals.
     scales : ndarray of shape (n_frequencies,)
-        Norms of the frequencies in the padded space, over those of the products of signs.
+        Norms of the frequencies in the padded space, divided by the norms of the sign products.
 
     References
     ----------
@@ -175,13 +176,13 @@ def draw_hadamard(law: Law, address: Address, dtype: Any) -> tuple[Floats, Float
 class CosineMap(FeatureMap):
     r"""Features :math:`\sqrt{2/m} \cos(\omega_i^T x + b_i)`, or pairs of cosine and sine.
 
-    Their inner products have the expectation :math:`E \cos(\omega^T (x - x'))`, which is the
-    kernel that belongs to the law of :math:`\omega`. Pairs,
-    :math:`\sqrt{2/m} [\cos(\omega_i^T x), \sin(\omega_i^T x)]`, have a smaller variance and need
-    half the projections; m/2 cosines come first, then the sines. If m is odd, the last column is a
-    cosine with a phase of a frequency of its own.
+    Their inner products have the expectation :math:`E \cos(\omega^T (x - x'))`, which is the kernel
+    that belongs to the law of :math:`\omega`. Pairs, :math:`\sqrt{2/m} [\cos(\omega_i^T x),
+    \sin(\omega_i^T x)]`, have a smaller variance and need half the projections; m/2 cosines come
+    first, then the sines. If m is odd, the last column is a cosine with a phase and its own
+    frequency.
 
-    Behind a map of the rows (``mercer.features.composite.MappedMap``) they are those of the
+    After a map of the rows (``mercer.features.composite.MappedMap``) they are features of the
     kernel in other coordinates, such as logarithms.
 
     Parameters
@@ -249,7 +250,7 @@ class CosineMap(FeatureMap):
         return (draw_dense(self.law, self.design, address, dtype), phases)
 
     def transform(self, prepared: Prepared, numbers: Numbers, out: Floats) -> None:
-        """Features; the turns are made in the first columns of ``out``, so nothing is allocated."""
+        """Compute features; the arguments of the cosines go to the first columns of ``out``."""
         (X,) = prepared
         *frequencies, phases = numbers
         if self.design == "hadamard":
@@ -284,7 +285,7 @@ def joined_cosines(
     Returns
     -------
     joined : FeatureMap or None
-        None if one of them is not of cosines, or their inputs differ.
+        None if one of the maps is not of cosines, or their inputs differ.
 
     Raises
     ------

@@ -28,7 +28,7 @@ from mercer.numerics import philox
 #: 1/n! up to degree 16: in [0, 1] the rest of the exponential series is 1e-15 of its sum.
 EXPONENTIAL_COEFFICIENTS = tuple(1 / math.factorial(n) for n in range(17))
 
-# Golden ratio in units of 2^-32: multiples of it fill [0, 1) evenly, for any number of them.
+# Golden ratio in units of 2^-32: its multiples fill [0, 1) evenly, for any number of them.
 _GOLDEN = 2654435769
 _WORD = 2**32
 # Degrees rarer than this hardly occur but with an enormous weight.
@@ -258,7 +258,7 @@ class TensorSketchMap(FeatureMap):
         self.scale = scale
 
     def prepare(self, X: Floats) -> Prepared:
-        """Put scaled inputs behind a column for the offset."""
+        """Write scaled inputs after a column for the offset."""
         extended = np.empty((X.shape[0], X.shape[1] + 1), dtype=X.dtype)
         extended[:, 0] = math.sqrt(self.offset)
         np.multiply(X, math.sqrt(self.scale), out=extended[:, 1:])

@@ -53,9 +53,9 @@ class FeatureOptions(NamedTuple):
 class FeatureMap(ABC):
     r"""Random features :math:`z(x)` of one kernel, with :math:`E\, z(x)^T z(x') = k(x, x')`.
 
-    Features come in blocks. The numbers of a block are a pure function of (seed, block) and of
-    the sizes, and prefix-stable in the number of features. ``path`` tells the parts of a composite
-    kernel apart: it is the high half of the generator's stream word.
+    Features come in blocks. The numbers of a block are a pure function of (seed, block) and of the
+    sizes, and prefix-stable in the number of features. ``path`` distinguishes the parts of a
+    composite kernel: it is the high half of the generator's stream word.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class FeatureMap(ABC):
         self.n_inputs = n_inputs
         self.path = path
 
-    #: Whether the place of a column tells something of what it is, such as its degree or its input.
+    #: Whether the position of a column determines its kind, such as its degree or its input.
     in_order: bool = False
     #: Number of arrays that :meth:`prepare` returns.
     n_prepared: int = 1
@@ -117,9 +117,9 @@ class FeatureMap(ABC):
         Parameters
         ----------
         prepared : tuple of ndarray
-            From :meth:`prepare`, or slices of some of its rows.
+            Result of :meth:`prepare`, or slices of some of its rows.
         numbers : tuple of ndarray
-            From :meth:`draw`.
+            Result of :meth:`draw`.
         out : ndarray of shape (n, n_features)
             C-ordered; overwritten with Z such that E Z Z' is the kernel matrix.
         """
@@ -211,9 +211,9 @@ class Part(NamedTuple):
     Attributes
     ----------
     numbers : tuple of ndarray
-        Of the block, from ``FeatureMap.draw``.
+        Numbers of the block, from ``FeatureMap.draw``.
     coefficients : ndarray of shape (n_features, n_columns)
-        Of the dtype of the rows.
+        Coefficients, of the dtype of the rows.
     factor : float
         What multiplies them.
     """
@@ -246,7 +246,7 @@ def add_blocks(
     def work(first: int, last: int) -> None:
         Z = np.empty((min(tile, n), m), dtype)
         product = np.empty((Z.shape[0], n_columns), dtype)
-        with np.errstate(over="ignore", invalid="ignore"):  # the caller looks at the values
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller checks the values
             for start in range(first * tile, min(last * tile, n), tile):
                 rows = slice(start, min(start + tile, n))
                 size = rows.stop - rows.start

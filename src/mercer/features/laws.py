@@ -30,7 +30,7 @@ class Address(NamedTuple):
     Attributes
     ----------
     seed, block : int
-        Of the generator.
+        Seed and block number for the generator.
     path : int
         Place in a composite kernel.
     n_frequencies, n_inputs : int
@@ -92,7 +92,7 @@ class Law(ABC):
         Parameters
         ----------
         address : Address
-            Of their numbers.
+            Address of the random numbers.
         dtype : dtype
             float32 or float64.
 
@@ -135,7 +135,7 @@ class CoordinateLaw(Law):
     Parameters
     ----------
     quantile : callable
-        From uniform numbers, float64, to numbers of the law; may overwrite its argument.
+        Maps uniform numbers, float64, to numbers of the law; may overwrite its argument.
 
     Examples
     --------
@@ -160,12 +160,12 @@ class CoordinateLaw(Law):
 
 
 class RadialLaw(Law):
-    """Normal vectors, each times a random factor of its own.
+    """Normal vectors, each multiplied by its own random factor.
 
     The part that differs is that factor: from an address, or from one more uniform number.
     """
 
-    #: Uniform numbers that make the factor; 0 where it is no random number.
+    #: Number of uniform numbers from which a factor is made; 0 if factors are not random.
     n_uniforms_of_factor = 1
 
     @property
@@ -201,14 +201,14 @@ class RadialLaw(Law):
 
 
 def _orthogonalised(W: Floats) -> Floats:
-    """Columns with the same norms, made orthogonal in groups of as many as there are rows."""
+    """Make columns orthogonal in groups of as many as there are rows, keeping their norms."""
     d, k = W.shape
     norms = np.linalg.norm(W, axis=0)
     Q = np.empty_like(W)
     for start in range(0, k, d):
         group = slice(start, min(start + d, k))
-        # The directions do not depend on the norms of normal vectors, so these may stay. The signs
-        # are those of Gram and Schmidt's method: then the directions are uniform.
+        # Directions of normal vectors do not depend on the norms, so the norms may stay. The signs
+        # are those of the Gram-Schmidt process, which makes the directions uniform.
         directions, R = np.linalg.qr(W[:, group])
         Q[:, group] = directions * np.sign(np.diag(R))
     Q *= norms
@@ -216,7 +216,7 @@ def _orthogonalised(W: Floats) -> Floats:
 
 
 class SumLaw(Law):
-    """Law of the sum of two independent frequencies: that of a product of two kernels.
+    """Law of the sum of two independent frequencies, which belongs to a product of kernels.
 
     The parts are drawn on the paths of the two children of the composite kernel.
 
@@ -264,7 +264,7 @@ class SumLaw(Law):
 class TanLaw(CoordinateLaw):
     r"""Cauchy coordinates of the scale s, density :math:`s / (\pi (s^2 + \omega^2))`.
 
-    With s = 1 / length scale the law of the Laplacian kernel, with s = 1/2 that of the
+    With s = 1 / length scale it is the law of the Laplacian kernel; with s = 1/2, of the
     intersection kernels in the logarithm of the inputs.
 
     Parameters
@@ -289,7 +289,7 @@ class TanLaw(CoordinateLaw):
 class LaplaceLaw(CoordinateLaw):
     r"""Laplace coordinates of the scale s, density :math:`e^{-|\omega| / s} / (2 s)`.
 
-    With s = 1 / length scale the law of the Cauchy kernel.
+    With s = 1 / length scale it is the law of the Cauchy kernel.
 
     Parameters
     ----------
@@ -333,7 +333,7 @@ class SechLaw(CoordinateLaw):
 class NormalLaw(RadialLaw):
     r"""Normal coordinates of the standard deviation s.
 
-    With s = 1 / length scale the law of the Gaussian kernel.
+    With s = 1 / length scale it is the law of the Gaussian kernel.
 
     Parameters
     ----------
@@ -367,7 +367,7 @@ class NormalLaw(RadialLaw):
 class StudentLaw(RadialLaw):
     r"""Multivariate t vectors, :math:`s z \sqrt{2 \nu / \chi^2_{2 \nu}}`.
 
-    With s = 1 / length scale the law of the Matérn kernel.
+    With s = 1 / length scale it is the law of the Matérn kernel.
 
     Parameters
     ----------
@@ -406,7 +406,7 @@ class StudentLaw(RadialLaw):
 class NormalGammaLaw(RadialLaw):
     r"""Normal vectors of a random precision: variance :math:`s^2 g / \alpha`, g ~ Gamma(alpha).
 
-    With s = 1 / length scale the law of the rational quadratic kernel.
+    With s = 1 / length scale it is the law of the rational quadratic kernel.
 
     Parameters
     ----------

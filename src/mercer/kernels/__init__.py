@@ -1,8 +1,8 @@
 """Kernels: similarity functions whose feature space the learners work in.
 
 A kernel is a small parameter object and a function: ``kernel(X, Z)`` is the matrix of its values.
-Kernels add, multiply and scale; a name or a function of one's own becomes one by
-:func:`as_kernel`.
+Kernels can be added, multiplied and scaled. :func:`as_kernel` turns a name or a function of yours
+into a kernel.
 """
 
 from mercer.kernels._compiled import CompiledKernel

@@ -1,8 +1,8 @@
 """Rows of kernel values as C functions, for compiled loops that know a kernel by its address.
 
 Every row function fills ``out[i] = k(points[i], x)`` for ``n`` points of ``d`` features stored row
-after row. It stands beside its kernel, whose array formula a test compares with it. Nothing is
-compiled before it is asked for.
+after row. It is defined next to its kernel, and a test compares it with the kernel's array formula.
+Functions are compiled on first use.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def squared_distances(X: FloatArray, Z: FloatArray) -> FloatArray:
     are therefore shifted by their centre, and for rows close to each other, which are therefore
     subtracted directly. Equal rows are at distance 0 exactly.
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # mended where it happens, below
+    with np.errstate(over="ignore", invalid="ignore"):  # repaired below
         x2, z2 = _squared_norms_of_both(X, Z)
         if len(Z) and X.shape[1]:
             centre = Z[:: -(-len(Z) // _N_ROWS_FOR_CENTRE)].mean(axis=0)

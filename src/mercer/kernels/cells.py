@@ -1,4 +1,4 @@
-"""Cells of space: whose rows are nearest to an anchor, or on one side of a split of such a cell.
+"""Cells of space: the regions nearest to anchors, and halves of such cells.
 
 Rows are C-contiguous, float32 or float64; anchors are float64.
 """
@@ -29,12 +29,12 @@ _jit = jit(nogil=True, error_model="numpy")
 
 
 class Cells:
-    """The cells of the nearest of some anchors, some of them split further.
+    """Cells of the points nearest to each of some anchors; cells may be split further.
 
     Parameters
     ----------
     anchors : ndarray of shape (n_anchors, n_features)
-        Finite points, at least one; they are copied.
+        Finite points, one or more; they are copied.
     parents : ndarray of shape (n_splits,) of int64 or None, default=None
         Cells that are split, in order. The first half of a cell keeps its number, the second half
         of split s is cell ``n_anchors + s``.
@@ -50,7 +50,7 @@ class Cells:
         self.parents = np.empty(0, np.int64) if parents is None else parents
         self.pairs = np.empty((0, 2, n_features)) if pairs is None else pairs
         with np.errstate(over="ignore", invalid="ignore"):  # mended where rows are compared
-            # Of few digits, so that rows of either dtype are shifted by the very same numbers.
+            # Rounded to float32, so that rows of either dtype are shifted by the same numbers.
             centre = np.clip(self._anchors.mean(axis=0), -1e38, 1e38).astype(np.float32)
             shifted = self._anchors - centre.astype(np.float64)
             self._radius = float(np.sqrt(squared_norms(shifted).max()))
@@ -91,9 +91,9 @@ class Cells:
 
     @cached_property
     def _planes(self) -> tuple[Array, Array, Indices]:
-        """Middle of each split's anchors, way from one to the other, and the column that it goes.
+        """Return the middle of each split's anchors, the vector between them, and its column.
 
-        The column is -1 where there are several.
+        The column is -1 if the vector has several nonzero entries.
         """
         middles, normals = self.pairs.mean(axis=1), self.pairs[:, 1] - self.pairs[:, 0]
         differ = normals != 0.0
@@ -102,10 +102,10 @@ class Cells:
     def of(self, X: FloatArray) -> Indices:
         """Cell of each row, (n_rows,): the lowest of equally near ones.
 
-        The search is a matrix product in float32. Rows whose two best anchors are closer to each
-        other than its rounding errors can be are searched for in float64 if they are of that type,
-        and settled by the distances themselves in the end; so the cell of a row depends neither on
-        the other rows nor on the dtype. Rows with NaN or infinity belong to no cell and get -1.
+        The search uses a matrix product in float32. If the two best anchors of a row differ by less
+        than its rounding error, the search is repeated in float64 for float64 rows, and finally
+        decided by the distances themselves. So the cell of a row depends neither on the other rows
+        nor on the dtype. Rows with NaN or infinity belong to no cell and get -1.
         """
         cells = np.empty(len(X), np.int64)
         step = max(1, _CHUNK // len(self._anchors))
@@ -134,7 +134,7 @@ class Cells:
             best = scores[numbers, cells].astype(np.float64)
             scores[numbers, cells] = -np.inf
             gaps = best - scores.max(axis=1)
-            # Twice the usual bounds of the errors of both products; and those of the distances.
+            # Twice the usual bounds on the errors of both products and of the distances.
             reach = np.sqrt(squared_norms(rows).astype(np.float64)) + self._radius
             n_terms, limits = 2 * (X.shape[1] + 5), np.finfo(dtype)
             errors = n_terms * (float(limits.eps) * self._radius * reach + float(limits.tiny))
@@ -231,7 +231,7 @@ def rows_by_cell(cells: Indices) -> dict[int, Indices]:
 
 
 def checked_cells(anchors: Any, split_cells: Any, split_anchors: Any) -> Cells:
-    """Cells of parameters that a user gave, or an error that says what is wrong with them."""
+    """Return the cells that a user's parameters define; ValueError if they are invalid."""
     points = checked_numbers("anchors", anchors, (None, None))
     if split_cells is None and split_anchors is None:
         return Cells(points)
@@ -249,7 +249,7 @@ def checked_cells(anchors: Any, split_cells: Any, split_anchors: Any) -> Cells:
 
 
 def checked_numbers(name: str, value: Any, shape: tuple[int | None, ...]) -> Array:
-    """Finite numbers of a shape, as float64; None is any number of them above 0."""
+    """Return finite numbers of a shape as float64; None in the shape is any size above 0."""
     try:
         numbers = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
@@ -265,7 +265,7 @@ def checked_numbers(name: str, value: Any, shape: tuple[int | None, ...]) -> Arr
 
 
 def k_means(rows: FloatArray, n_centres: int, seed: int) -> Array:
-    """Centres of clusters of the rows, by Lloyd's algorithm on a sample of them.
+    """Return centres of clusters of rows, by Lloyd's algorithm on a sample of the rows.
 
     It starts from distinct rows drawn at random; a centre that loses all its rows moves to the row
     that is farthest from its own.
@@ -273,7 +273,8 @@ def k_means(rows: FloatArray, n_centres: int, seed: int) -> Array:
     Parameters
     ----------
     rows : ndarray of shape (n_rows, n_features)
-        Finite rows, at least one. Of more than 8000 and 20 for each centre, so many are drawn.
+        Finite rows, one or more. If there are more than 8000 and more than 20 per centre, the
+        larger of these numbers is drawn.
     n_centres : int
         Number of centres.
     seed : int
@@ -282,7 +283,7 @@ def k_means(rows: FloatArray, n_centres: int, seed: int) -> Array:
     Returns
     -------
     centres : ndarray of shape (n_found, n_features) of float64
-        ``n_centres`` of them, or all distinct rows if those are fewer.
+        ``n_centres`` centres, or all distinct rows if there are fewer.
 
     References
     ----------
@@ -316,8 +317,8 @@ def _move_to_means(centres: Array, rows: FloatArray, cells: Indices) -> None:
         centres[empty] = rows[farthest]
 
 
-_DIRECTIONS = 3  # that are tried for a split
-_FAR_AMONG = 16  # rows of which two that are far apart give a direction
+_DIRECTIONS = 3  # directions tried for a split
+_FAR_AMONG = 16  # rows among which two distant ones define a direction
 
 
 def halves(

@@ -64,14 +64,14 @@ class Bias(Kernel):
         return values
 
     def _add_to(self, K: FloatArray, X: Any, Z: Any) -> None:
-        # Without a matrix of its own: this kernel is a term of most sums.
+        # Without its own matrix: this kernel is a term of most sums.
         K += self.diag(X)[:, np.newaxis]
         rest = self.diag(Z) - X.dtype.type(self.value)
-        if rest.any():  # NaN, of rows that are no points
+        if rest.any():  # NaN for rows that are not finite
             K += rest
 
     def _diagonal(self, X: Any) -> FloatArray:
-        # Rows that are not finite are no points: their values are NaN, as with other kernels.
+        # Rows that are not finite have the value NaN, as with other kernels.
         finite = np.isfinite(X).all(axis=1)
         values: FloatArray = np.where(finite, X.dtype.type(self.value), X.dtype.type(np.nan))
         return values
@@ -169,8 +169,8 @@ class Polynomial(_ScaledInnerProduct):
 
     Notes
     -----
-    Random features are a TensorSketch; unpaired ones, which products with other kernels take, are
-    those of the binomial series (see :class:`DotProduct`), less accurate.
+    Random features are a TensorSketch. Products with other kernels use unpaired features, which are
+    less accurate: those of the binomial series (see :class:`DotProduct`).
 
     References
     ----------
@@ -211,8 +211,8 @@ class Polynomial(_ScaledInnerProduct):
         scale, offset, degree = self._numbers()
         if options.paired:
             return TensorSketchMap(n_inputs, degree, offset, scale, options, path)
-        # A product of features asks for unpaired ones. A sketch of many places leaves most of them
-        # empty, which would void what the other factor has there; powers do not.
+        # Products of features need unpaired features. A sketch leaves most of many places empty,
+        # which would erase the other factor there; powers do not.
         powers = tuple(math.comb(degree, n) * offset ** (degree - n) for n in range(degree + 1))
         name = type(self).__name__
         return SeriesMap(n_inputs, powers, math.sqrt(scale), _BASE, options, path, kernel=name)
@@ -397,8 +397,8 @@ class DotProduct(_ScaledInnerProduct):
         Factor :math:`s` of the inner product, above 0. None is 1 / n_features, known once the
         kernel is resolved: with standardised columns :math:`s \|x\|^2` is then about 1.
     base : float, default=2.0
-        Of the random features only: a feature has the degree n with a probability proportional to
-        ``base**-n``. Above 1; below 2 degrees are drawn more evenly.
+        For random features only: a feature has degree n with a probability proportional to
+        ``base**-n``. Above 1; below 2, degrees are drawn more evenly.
 
     Raises
     ------

@@ -43,7 +43,7 @@ class _HalfLine(FormulaKernel):
         return 0.0
 
     def _inside(self, X: Any) -> Any:
-        """Rows, after a look at whether they lie in the domain."""
+        """Return rows after checking that they lie in the domain."""
         check_domain(X, type(self).__name__, self._low, open_low=self._open_low)
         return X
 

@@ -1,4 +1,4 @@
-"""What every kernel is; sums, products and multiples of kernels, and kernels after a map."""
+"""Base class of kernels; sums, products and multiples of kernels, and kernels after a map."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ RandomState = int | np.random.Generator | np.random.RandomState | None
 
 
 class FromData(NamedTuple):
-    """A parameter whose number may be left to data.
+    """A parameter whose number may come from data.
 
     Attributes
     ----------
     is_missing : callable
-        Whether a value of the parameter still asks for data.
+        Whether a value of the parameter still needs data.
     filled : callable
-        Value for a kernel and at most 1000 rows of float64.
+        Returns the value, given a kernel and at most 1000 rows of float64.
     """
 
     is_missing: Callable[[Any], bool]
@@ -46,10 +46,9 @@ class Kernel(Component, ABC):
     ``kernel(X, Z)`` is the matrix of :math:`k(x_i, z_j)`. ``k1 + k2``, ``k1 * k2`` and ``2.0 * k``
     are kernels again.
 
-    A kernel of one's own is a subclass with a constructor that stores its arguments, and the three
-    members that are abstract here: ``_gram``, ``_diagonal`` and ``bound``. Numbers that come from
-    data are named by ``_missing`` and given by ``_fill``. For a mere function see
-    :class:`FunctionKernel`.
+    To define a kernel, subclass this with a constructor that stores its arguments, and define the
+    abstract members ``_gram``, ``_diagonal`` and ``bound``. ``_missing`` names the numbers that
+    come from data, and ``_fill`` computes them. For a plain function see :class:`FunctionKernel`.
 
     Examples
     --------
@@ -67,7 +66,7 @@ class Kernel(Component, ABC):
     """
 
     _takes_sparse = False
-    #: Parameters that may be left to data.
+    #: Parameters whose numbers may come from data.
     _from_data: ClassVar[Mapping[str, FromData]] = {}
 
     @abstractmethod
@@ -101,12 +100,12 @@ class Kernel(Component, ABC):
         return None
 
     def __call__(self, X: ArrayLike, Z: ArrayLike | None = None) -> FloatArray:
-        """Kernel matrix of the rows of ``X`` with those of ``Z``.
+        """Return the kernel matrix between the rows of ``X`` and the rows of ``Z``.
 
         Parameters
         ----------
         X : array-like or SciPy sparse matrix of shape (n_rows_X, n_features)
-            Points. NaN and infinity are not looked for.
+            Points. They are not checked for NaN and infinity.
         Z : array-like or SciPy sparse matrix of shape (n_rows_Z, n_features), default=None
             Points; None means ``X``, and the result is then exactly symmetric.
 
@@ -118,7 +117,7 @@ class Kernel(Component, ABC):
         Raises
         ------
         ValueError
-            If the shapes do not fit, or a number of the kernel still has to come from data.
+            If the shapes do not fit, or a number of the kernel must still come from data.
         """
         self._require_resolved()
         rows = self._points(X, "X")
@@ -161,19 +160,19 @@ class Kernel(Component, ABC):
         return not self._missing()
 
     def resolve(self, X: ArrayLike, random_state: RandomState = None) -> Self:
-        """Kernel with all numbers filled in from data; this one stays as it is.
+        """Return a copy of the kernel with all numbers filled in from data.
 
         Parameters
         ----------
         X : array-like or SciPy sparse matrix of shape (n_rows, n_features)
-            Points typical of those to come. At most 1000 of them are used, drawn at random.
+            Typical points. At most 1000 of them are used, drawn at random.
         random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
             Source of randomness; only used for more than 1000 rows.
 
         Returns
         -------
         kernel : Kernel
-            The same kernel with numbers in the place of "median" and the like.
+            The same kernel with numbers in place of "median" and the like.
 
         Raises
         ------
@@ -209,7 +208,7 @@ class Kernel(Component, ABC):
         Parameters
         ----------
         dtype : dtype
-            float32 or float64: that of the points and of the values.
+            float32 or float64: type of the points and of the values.
 
         Returns
         -------
@@ -354,7 +353,7 @@ def _as_generator(random_state: RandomState) -> np.random.Generator:
 
 
 def check_kernel(name: str, value: Any) -> None:
-    """Raise ``ValueError`` if a parameter is no kernel."""
+    """Raise ``ValueError`` if a parameter is not a kernel."""
     if not isinstance(value, Kernel):
         raise ValueError(
             f"`{name}` must be a kernel, got {value!r}. Make one of a name or a function with "
@@ -567,17 +566,18 @@ class Mapped(FeaturedKernel):
     kernel : Kernel
         The kernel.
     map : Affine, LearnableMap or callable
-        An affine map, another of :mod:`mercer.maps`, or one that is learned from rows by
-        :meth:`resolve`, such as ``PrincipalComponents()``; numbers of the kernel that come from
-        data are then those of the mapped rows. Or a function: ``map(X)`` of an array of shape
-        (n_rows, n_features) returns an array of shape (n_rows, n_mapped), row by row: what it
-        gives for a row must not depend on the others. The number of columns it returns must be the
-        same in every call; random features find it out on a row of ones.
+        An affine map, another map of :mod:`mercer.maps`, or one that :meth:`resolve` learns from
+        rows, such as ``PrincipalComponents()``; kernel numbers that come from data are then
+        computed from mapped rows. Or a function: ``map(X)`` of an array of shape (n_rows,
+        n_features) returns an array of shape (n_rows, n_mapped), in which each row depends only on
+        the same row of ``X``. The number of columns must be the same in every call; random features
+        determine it on a row of ones.
 
     Raises
     ------
     ValueError
-        If ``kernel`` is not a kernel or ``map`` no map; on evaluation, if ``map`` returns an array
+        If ``kernel`` is not a kernel or ``map`` not a map; on evaluation, if ``map`` returns an
+        array
         of a wrong shape.
 
     Notes
@@ -585,11 +585,11 @@ class Mapped(FeaturedKernel):
     A model file holds data only: affine and learned maps can be stored in it, functions cannot. A
     model with a function can be pickled, if the function can.
 
-    A learned map is learned from the at most 1000 rows that :meth:`resolve` looks at. For more,
-    learn it first: ``Mapped(kernel, PrincipalComponents().fit(X))``.
+    :meth:`resolve` learns a map from at most 1000 rows. To use more, learn it first:
+    ``Mapped(kernel, PrincipalComponents().fit(X))``.
 
-    Both arguments are mapped in every call. Who evaluates the kernel often at the same points maps
-    them once and goes on with the two parts of :meth:`unwrapped`.
+    Both arguments are mapped in every call. To evaluate the kernel often at the same points, map
+    them once and use the two parts of :meth:`unwrapped`.
 
     References
     ----------
@@ -650,12 +650,12 @@ class Mapped(FeaturedKernel):
         return {"kernel": self.kernel.resolve(known._image(rows)), "map": known.map}
 
     def unwrapped(self) -> tuple[Affine | Callable[[Any], Any], Kernel]:
-        """Map and kernel apart, for points that are to be mapped once.
+        """Return the map and the kernel separately, for points that are mapped only once.
 
         Returns
         -------
         map : Affine or callable
-            The map; that of nested affine maps is one affine map.
+            The map; nested affine maps are combined into one.
         kernel : Kernel
             The kernel of mapped points.
 

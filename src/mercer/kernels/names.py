@@ -1,4 +1,4 @@
-"""From what a user may write for a kernel, a name or a function, to the kernel itself."""
+"""Turn a name or a function given by the user into a kernel."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mercer.kernels.kernel import Kernel
 from mercer.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic
 from mercer.validation import choice, name_among, nearest, or_none, parameters, positive
 
-_BLOCK = 16  # rows at a time for the diagonal of a function that knows only whole matrices
+_BLOCK = 16  # rows per block for the diagonal of a function of whole matrices
 
 _NAMES: dict[str, type[Kernel]] = {
     "arc_cosine": ArcCosine,
@@ -55,7 +55,7 @@ _NAMES: dict[str, type[Kernel]] = {
 # crawl: on seven data sets half of it lowered the error on six (docs/benchmarks.md, defaults).
 _SCALE = {"length_scale": "half-median"}
 
-# What other libraries call the same functions (docs/guide/names.md lists them).
+# Names of the same kernels in other libraries (docs/guide/names.md lists them).
 _ALIASES = {
     "additive_chi2": "chi_squared",
     "arccos": "arc_cosine",
@@ -71,7 +71,7 @@ _ALIASES = {
     "squared_exponential": "gaussian",
 }
 
-# Names of functions that are not here, and what comes next to them: for the error message only.
+# Names of kernels that do not exist here, and the nearest ones that do: for error messages.
 _NEXT_TO = {
     "chi2": "chi_squared",
     "cosine": "linear",
@@ -139,7 +139,7 @@ class FunctionKernel(Kernel):
         Whether the function is one of two points. None means yes if it is compiled by numba, no
         otherwise.
     bound : float or None, default=None
-        Upper bound of k(x, x) over all x, if you know one: learners derive a safe step size of it.
+        Upper bound of k(x, x) over all x, if known: learners derive a safe step size from it.
 
     Raises
     ------
@@ -168,7 +168,7 @@ class FunctionKernel(Kernel):
            [1., 2.]])
     """
 
-    # A constructor parameter here: a plain attribute in the place of the property of the base.
+    # A constructor parameter here: a plain attribute replaces the property of the base class.
     bound: float | None = None
 
     _parameters = parameters(
@@ -251,7 +251,7 @@ def as_kernel(value: Any) -> Kernel:
     Raises
     ------
     ValueError
-        If ``value`` is none of these.
+        If ``value`` is of another kind.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 r"""Kernels on pairs of points, made of a kernel on points.
 
-With :math:`\varphi` the feature map of the kernel on points, G, a pair has features that are
+Let :math:`\varphi` be the feature map of the kernel G on points. A pair has features that are
 linear in :math:`\varphi(x_1), \varphi(x_2)` (first order) or in their tensor products (second
-order). A small array of numbers, the *pattern*, says how:
+order). A small array of numbers, the *pattern*, defines them:
 
 ==================  =========================================  ==================================
 name                features of a pair                         functions on pairs
@@ -14,8 +14,8 @@ name                features of a pair                         functions on pair
 ``product``         phi(x1) phi(x2)                            everything on ordered pairs
 ==================  =========================================  ==================================
 
-A function on pairs needs one number per point of its dictionary (first order) or one per pair of
-them (second order), however many pairs it was learned from.
+A function on pairs needs one number per dictionary point (first order) or per pair of dictionary
+points (second order), however many pairs it was learned from.
 """
 
 from __future__ import annotations
@@ -85,22 +85,22 @@ class PairKernel(Component):
     pattern : str or array-like of shape (2,) or (2, 2)
         The numbers a or A, or a name of the table above.
     bias : float, default=0.0
-        b, at least 0: functions on pairs get a constant term. Not for skew patterns, whose
-        functions change sign when the points change places.
+        b, at least 0: adds a constant term to functions on pairs. Not for skew patterns, whose
+        functions change sign when the points are swapped.
 
     Attributes
     ----------
     order : int
         1 or 2.
     symmetry : int
-        What a function on pairs does when the points change places: 1 if it stays, -1 if it
-        changes sign, 0 if neither is certain.
+        What happens to a function on pairs when the points are swapped: 1 if it stays the same, -1
+        if it changes sign, 0 if neither is certain.
 
     Raises
     ------
     ValueError
-        For an unknown name, a pattern of another shape or without a number other than 0, or a
-        bias where there can be none.
+        For an unknown name, a pattern of another shape or with zeros only, or a bias with a skew
+        pattern.
 
     References
     ----------
@@ -163,7 +163,7 @@ class PairKernel(Component):
         X1, X2 : array-like of shape (n_pairs, n_features)
             First and second points of the pairs of the rows.
         U1, U2 : array-like of shape (m_pairs, n_features), default=None
-            Of the columns; None means those of the rows.
+            Points of the pairs of the columns; None means the same as for the rows.
 
         Returns
         -------
@@ -192,14 +192,15 @@ class PairKernel(Component):
         return np.asarray(_combine(self.weights, G) + self.bias)
 
     def bound(self, kernel_bound: float, *, nonnegative: bool = False) -> float:
-        """Upper bound of K((x1, x2), (x1, x2)).
+        """Return an upper bound of K((x1, x2), (x1, x2)).
 
         Parameters
         ----------
         kernel_bound : float
             Upper bound of G(x, x).
         nonnegative : bool, default=False
-            Whether G is never below 0, as a Gaussian: two points are then at most orthogonal.
+            Whether G is never negative, like a Gaussian kernel: features of two points then have an
+            angle of at most 90 degrees.
         """
         own = np.array([0.0, 1.0])
         between = np.linspace(0.0 if nonnegative else -1.0, 1.0, 41)
@@ -225,7 +226,7 @@ def as_pair_kernel(value: Any) -> PairKernel:
     Raises
     ------
     ValueError
-        If it is none of these.
+        If ``value`` is of another kind.
 
     Examples
     --------

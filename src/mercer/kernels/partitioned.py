@@ -1,6 +1,6 @@
 """Kernels that are local: zero between rows of different cells of the input space.
 
-Cells are those of the nearest of some anchors, which k-means places.
+A cell is the region nearest to one of some anchors, which k-means places.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ROWS_OF_A_CELL = 256  # the median of their distances is good to a few per cent
 
 
 def _with_unit_lengths(kernel: Kernel) -> Kernel:
-    """Copy of a kernel in which length scales that are no numbers yet are 1."""
+    """Return a copy of a kernel in which length scales that are not yet numbers are 1."""
     units = {
         name: 1.0
         for name, value in kernel.get_params().items()
@@ -80,7 +80,7 @@ def _median_distances(
 ) -> Array:
     """Median distance in each group of rows, ``usual`` where it has no two distinct rows.
 
-    ``groups`` has the numbers of the rows of a group by its number; at most 256 of them are used.
+    ``groups`` maps a group's number to the indices of its rows; at most 256 of them are used.
     """
     medians = usual.copy()
     for group, members in groups.items():
@@ -106,23 +106,24 @@ class Partitioned(Kernel):
     Parameters
     ----------
     kernel : Kernel, str or callable, default="gaussian"
-        The base kernel, as for :func:`as_kernel`, except that a length scale that is no number yet
-        is 1, because each cell has its own.
+        The base kernel, as for :func:`as_kernel`, except that a length scale that is not yet a
+        number becomes 1, because each cell has its own.
     anchors : int or array-like of shape (n_anchors, n_features), default=32
-        The anchors, in units of the features; or how many of them to place by k-means on the rows
-        that :meth:`resolve` or :meth:`fitted` get: fewer if there are fewer distinct rows.
+        The anchors, in units of the features; or how many of them k-means places on the rows given
+        to :meth:`resolve` or :meth:`fitted`: fewer if there are fewer distinct rows.
     multiple : float, default=0.5
-        Length scale of a cell by the median distance of its rows, for those that come from data.
-        Distances are those of the base kernel if it is stationary, otherwise Euclidean ones.
+        For length scales that come from data: length scale of a cell, divided by the median
+        distance of its rows. Distances are those of the base kernel if it is stationary, otherwise
+        Euclidean.
     constant : float, default=1.0
-        Added to the kernel inside every cell, which gives the function an offset in each of them.
+        Added to the kernel inside every cell, which gives the function an offset in each cell.
     length_scales : array-like of shape (n_cells,) or None, default=None
         Factors of the base kernel's length scales, one for each cell; None takes them from data. A
         cell without two distinct rows gets ``multiple`` times the median distance of all rows.
     split_cells : array-like of int of shape (n_splits,) or None, default=None
         Cells that were split later, in order; see :meth:`split`.
     split_anchors : array-like of shape (n_splits, 2, n_features) or None, default=None
-        Anchors of the halves of each of them.
+        Anchors of the two halves of each split.
     seed : int, default=0
         Seed of k-means.
 
@@ -134,11 +135,11 @@ class Partitioned(Kernel):
 
     Notes
     -----
-    :meth:`resolve` looks at no more than 1000 rows, which is enough for some thirty cells; for
-    more, call :meth:`fitted` with more rows. A map of the inputs goes around the partition,
-    ``Mapped(Partitioned(...), map)``, so that anchors and length scales are those of mapped rows.
-    The average of several partitions, which smooths the jumps at the borders, is a kernel as well:
-    ``0.5 * (Partitioned(seed=0) + Partitioned(seed=1))``.
+    :meth:`resolve` uses at most 1000 rows, enough for some thirty cells; for more cells, call
+    :meth:`fitted` with more rows. To map the inputs, wrap the partition: in
+    ``Mapped(Partitioned(...), map)`` anchors and length scales refer to mapped rows. An average of
+    partitions, which smooths the jumps at the borders, is a kernel as well: ``0.5 *
+    (Partitioned(seed=0) + Partitioned(seed=1))``.
 
     Examples
     --------
@@ -219,13 +220,13 @@ class Partitioned(Kernel):
         constant: float = 1.0,
         seed: int = 0,
     ) -> Self:
-        """Kernel with all numbers taken from all the rows given, as many as there are.
+        """Return the kernel with all numbers taken from all given rows, without a limit of 1000.
 
         Parameters
         ----------
         X : array-like or SciPy sparse matrix of shape (n_rows, n_features)
-            Points typical of those to come; float32 takes less time. Of more than 8000, and
-            20 for each cell, so many are drawn for k-means.
+            Typical points; float32 takes less time. If there are more than 8000 and more than 20
+            per cell, k-means uses a sample of the larger of these sizes.
         anchors, kernel, multiple, constant, seed
             As for the class.
 
@@ -237,7 +238,7 @@ class Partitioned(Kernel):
         Raises
         ------
         ValueError
-            If there is no row, or one is not finite.
+            If there are no rows, or a row is not finite.
 
         Examples
         --------
@@ -271,14 +272,14 @@ class Partitioned(Kernel):
         n_cells : int
             How many cells; fewer where rows are equal.
         kernel : Kernel, str or callable, default="gaussian"
-            As for the class; its length scale, 1 if it has none, is that of all cells.
+            As for the class; all cells have its length scale, or 1 if that is not yet a number.
         constant : float, default=1.0
             As for the class.
         columns : bool, default=True
-            Whether to split along columns, wherever that is possible, else along the lines between
-            two rows that are far from each other.
+            Whether to split along columns if possible; otherwise splits are along the line between
+            two distant rows.
         seed : int, default=0
-            Of columns, rows and where near the median a split is.
+            Seed for columns, rows and the positions of splits near the median.
 
         Returns
         -------
@@ -288,7 +289,7 @@ class Partitioned(Kernel):
         Raises
         ------
         ValueError
-            If there is no row, or one is not finite.
+            If there are no rows, or a row is not finite.
 
         Examples
         --------
@@ -345,7 +346,7 @@ class Partitioned(Kernel):
         Raises
         ------
         ValueError
-            If the number of features is not that of the anchors, or the anchors are not known yet.
+            If the number of features differs from that of the anchors, or there are no anchors yet.
         """
         return self._cells(self._points(X, "X"))
 
@@ -366,7 +367,7 @@ class Partitioned(Kernel):
         Raises
         ------
         ValueError
-            If there is no such cell, or a number of the kernel has to come from data.
+            If the cell does not exist, or a number of the kernel must still come from data.
 
         Examples
         --------
@@ -384,9 +385,9 @@ class Partitioned(Kernel):
     def split(self, cell: int, X: ArrayLike, seed: int = 0, *, check: bool = True) -> Self:
         """Kernel with one cell divided into two; no row of the others moves.
 
-        The cell is divided near the median of a column in which rows differ much, or else along
-        the line between two rows that are far from each other. The second half becomes the last
-        cell, the first one keeps the number, and both keep the length scale.
+        The cell is split near the median of a column in which its rows vary much, or along the line
+        between two distant rows. The second half becomes the last cell, the first half keeps the
+        number, and both keep the length scale.
 
         Parameters
         ----------
@@ -395,7 +396,7 @@ class Partitioned(Kernel):
         X : array-like or SciPy sparse matrix of shape (n_rows, n_features)
             Rows of this cell.
         seed : int, default=0
-            Of the column, the rows and where near the median the split is.
+            Seed for the column, the rows and the position of the split near the median.
         check : bool, default=True
             Whether to look if they are finite rows of this cell, which takes longer than the rest;
             False if that is known.
@@ -403,13 +404,13 @@ class Partitioned(Kernel):
         Returns
         -------
         kernel : Partitioned
-            A kernel of one cell more; this one stays as it is.
+            A copy of the kernel with one more cell.
 
         Raises
         ------
         ValueError
-            If a row is not finite or of another cell, or if nothing divides the rows into halves
-            of a quarter of them at least, as where most are the same.
+            If a row is not finite or belongs to another cell, or if no split leaves a quarter of
+            the rows in each half, for example because most are equal.
 
         Examples
         --------
@@ -444,7 +445,7 @@ class Partitioned(Kernel):
     def last_half(self, X: ArrayLike) -> NDArray[np.bool_]:
         """Which rows of the cell that was split last are in its second half, the last cell.
 
-        It is what :meth:`cells` says of such rows, and takes less time.
+        For these rows the result equals that of :meth:`cells`, and takes less time.
 
         Parameters
         ----------
@@ -458,7 +459,7 @@ class Partitioned(Kernel):
         Raises
         ------
         ValueError
-            If no cell was split, or the number of features is not that of the anchors.
+            If no cell was split, or the number of features differs from that of the anchors.
 
         Examples
         --------
@@ -475,10 +476,11 @@ class Partitioned(Kernel):
         return cells.last_half(rows) & finite_rows(rows)
 
     def refined(self, inner: Sequence[Partitioned]) -> Self:
-        """Kernel whose cells are divided as other partitions say, one for each of them.
+        """Return a kernel whose cells are split by other partitions, one partition per cell.
 
-        The first cell of each keeps the number of the cell that it is in; all others follow, one
-        partition after the other. Their length scales are in those of the cell.
+        The first cell of each partition keeps the number of the cell that it divides; the others
+        follow, one partition after the other. Their length scales are multiplied by the cell's
+        length scale.
 
         Parameters
         ----------
@@ -493,7 +495,7 @@ class Partitioned(Kernel):
         Raises
         ------
         ValueError
-            If they are not as many as there are cells, or one has several anchors.
+            If their number differs from the number of cells, or one has several anchors.
 
         Examples
         --------
@@ -607,7 +609,7 @@ class Partitioned(Kernel):
             rows = X[i]
             block = stretched(cell)(rows, rows if Z is X else Z[j])
             K[np.ix_(i, j)] = block + X.dtype.type(self.constant)
-        # Rows with NaN are in no cell, but must not pass unseen.
+        # Rows with NaN belong to no cell, but their values must be NaN.
         K[of_x.get(-1, [])] = np.nan
         K[:, of_z.get(-1, [])] = np.nan
         return K

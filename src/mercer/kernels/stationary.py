@@ -105,8 +105,9 @@ class _Stationary(FormulaKernel):
 class DistanceKernel(_Stationary):
     """A stationary kernel that is a function of one distance, whatever its length scale.
 
-    Distances of many rows are dear and do not depend on the length: who tries several lengths
-    computes them once, ``kernel.of_separations(kernel.separations(X, Z))`` being ``kernel(X, Z)``.
+    Distances of many rows are expensive and do not depend on the length scale. To try several
+    length scales, compute distances once: ``kernel.of_separations(kernel.separations(X, Z))``
+    equals ``kernel(X, Z)``.
 
     Examples
     --------
@@ -132,7 +133,7 @@ class DistanceKernel(_Stationary):
         return self._metric.separations(X, Z)
 
     def of_separations(self, separations: FloatArray) -> FloatArray:
-        """Kernel values from :meth:`separations`, which stay as they are.
+        """Return kernel values for the result of :meth:`separations`, which is not changed.
 
         Parameters
         ----------

@@ -165,7 +165,7 @@ def as_loss(value: Any, task: Task | None = None) -> Loss:
     Raises
     ------
     ValueError
-        For an unknown name, something that is no loss, or a loss of the other task.
+        For an unknown name, something that is not a loss, or a loss of the other task.
 
     Examples
     --------

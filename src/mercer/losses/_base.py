@@ -48,7 +48,7 @@ def _compile(row: Callable[..., Any]) -> int:
     """Compile a row function at its first use; return its address."""
     with _compiling:
         if row not in _compiled:
-            # Functions typed at a prompt have no file that numba could keep a cache beside.
+            # Functions typed at a prompt have no file beside which numba could keep a cache.
             cache = row.__module__.startswith("mercer.")
             _compiled[row] = c_function(_ROW, cache=cache, error_model="numpy")(row)
         return int(_compiled[row].address)
@@ -80,10 +80,10 @@ class Loss(Component, ABC):
 
     1. ``value(y, f)`` and ``derivative(y, f)`` in NumPy. The learner calls them with arrays of
        shapes (n_samples, target width) and (n_samples, n_scores).
-    2. ``row``, a static method that numba compiles, ``row(target, scores, slopes, value,
-       parameters, n_scores)``: reads one row of numbers, writes ``slopes[0..n_scores-1]`` and
-       ``value[0]``. ``row_parameters`` returns what it finds in ``parameters``. Single-row
-       streams then run in the compiled loop, like those of the losses that come with mercer.
+    ``row``, a static method that numba compiles, ``row(target, scores, slopes, value, parameters,
+    n_scores)``: reads one row of numbers, writes ``slopes[0..n_scores-1]`` and ``value[0]``.
+    ``row_parameters`` returns the content of ``parameters``. Single-row streams then run in the
+    compiled loop, as with the losses of mercer.
 
     Declare ``curvature`` and ``lipschitz`` where they are finite: automatic step sizes and
     second-order steps use them. So do unregularised learners with ``hoelder_exponent`` and
@@ -191,7 +191,7 @@ class Loss(Component, ABC):
         Raises
         ------
         ValueError
-            If the shapes do not fit, or a target is none that the loss knows.
+            If the shapes do not fit, or the loss does not accept a target.
         """
         return self._run_row(y, f)[0]
 
@@ -425,7 +425,7 @@ class RegressionLoss(Loss):
         Raises
         ------
         ValueError
-            If ``n_scores`` is no multiple of :attr:`scores_per_target`.
+            If ``n_scores`` is not a multiple of :attr:`scores_per_target`.
         """
         each = self.scores_per_target
         if n_scores % each:
@@ -448,7 +448,7 @@ class RegressionLoss(Loss):
         return F if self._inverse_link is None else self._inverse_link(F)
 
     def decide(self, scores: ArrayLike) -> NDArray[np.int64]:
-        """Refuse: there are no classes."""
+        """Raise an error: there are no classes."""
         raise ValueError(
             f"{type(self).__name__} is a regression loss and decides no class. "
             "Use `predict` for predictions in units of the target."
@@ -499,7 +499,7 @@ class _ClassificationLoss(Loss):
     task: ClassVar[Task] = "classification"
 
     def predict(self, scores: ArrayLike) -> Array:
-        """Refuse: scores are no numbers of a target."""
+        """Raise an error: scores are not in the unit of a target."""
         raise ValueError(
             f"{type(self).__name__} is a classification loss and predicts no number. "
             "Use `decide` for class numbers."
@@ -510,7 +510,7 @@ class MarginLoss(_ClassificationLoss):
     """Family of losses of the margin y f, with labels y of -1 and +1.
 
     Up to two classes share one score, positive for class 1. More classes have one score each,
-    every one of them against the rest, on a shared dictionary.
+    learned one against the rest, on a shared dictionary.
 
     Examples
     --------

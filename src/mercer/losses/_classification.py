@@ -269,7 +269,7 @@ def _multiclass_hinge(
         if c != label and (rival < 0 or scores[c] > scores[rival] or math.isnan(scores[c])):
             rival = c
     value[0] = 0.0
-    if rival >= 0:  # with a single class there is none
+    if rival >= 0:  # -1 with a single class
         deficit = 1.0 + scores[rival] - scores[label]
         if not deficit <= 0.0:
             value[0] = deficit

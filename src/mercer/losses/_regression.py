@@ -191,7 +191,7 @@ class SquaredEpsilonInsensitive(RegressionLoss):
     r"""Smooth tube loss, :math:`\ell = \tfrac12 \max(|f - y| - \epsilon, 0)^2`.
 
     With the factor one half it is :class:`Squared` at ``epsilon=0``; scikit-learn's
-    ``squared_epsilon_insensitive`` has none and is twice as large.
+    ``squared_epsilon_insensitive`` lacks the factor and is twice as large.
 
     Parameters
     ----------
@@ -327,8 +327,8 @@ class Quantile(RegressionLoss):
         Returns
         -------
         share : float
-            One less the mean loss over that of the quantiles of ``y``, the best constants; 0
-            where only constants are without loss; NaN, with a warning, of fewer than two rows.
+            1 minus the mean loss divided by the loss of the quantiles of ``y``, the best constants;
+            0 if only constants have no loss; NaN, with a warning, for fewer than two rows.
 
         Raises
         ------
@@ -389,8 +389,8 @@ def _rates(F: Array) -> Array:
 class Poisson(RegressionLoss):
     r"""Poisson loss with logarithmic link, :math:`\ell = e^f - y f`, for counts and rates.
 
-    Beyond :math:`f = 30` (a rate of :math:`10^{13}`) the exponential goes on along its tangent, so
-    that a diverging score stays finite. The slope is ``predict(f) - y`` everywhere. The constant
+    Beyond :math:`f = 30` (a rate of :math:`10^{13}`) the exponential continues along its tangent,
+    so that a diverging score stays finite. The slope is ``predict(f) - y`` everywhere. The constant
     :math:`\log y!` of the likelihood is left out; the loss can be negative.
 
     Examples

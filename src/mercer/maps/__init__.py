@@ -1,13 +1,12 @@
-"""Maps of the inputs that kernels are used behind: shifts, scales, projections and metrics.
+"""Maps applied to inputs before a kernel: shifts, scales, projections and metrics.
 
-Most of them are one thing, an :class:`Affine` map, so that any chain of them is one too. Some are
-given by their numbers, some learned from rows (:class:`Standardize`,
-:class:`PrincipalComponents`), some made of the gradients of a function learned before
-(:func:`ard_metric`, :func:`full_metric`). :class:`Curves` bend each column by itself, to ranks
-(:class:`NormalScores`) or logarithms (:class:`Logarithms`), :class:`Indicators` split codes
-(:class:`OneHot`), and an affine map may follow (:class:`Chain`). :class:`Leaves` are indicators of
-the leaves of trees.
-``mercer.kernels.Mapped(kernel, map)`` puts a kernel behind one.
+Most are :class:`Affine` maps, so that any chain of them is affine, too. Some are given by their
+numbers, some learned from rows (:class:`Standardize`, :class:`PrincipalComponents`), some made from
+the gradients of a learned function (:func:`ard_metric`, :func:`full_metric`). :class:`Curves`
+transform each column separately, to ranks (:class:`NormalScores`) or logarithms
+(:class:`Logarithms`). :class:`Indicators` encode categories (:class:`OneHot`). An affine map may
+follow (:class:`Chain`). :class:`Leaves` are indicators of the leaves of trees.
+``mercer.kernels.Mapped(kernel, map)`` applies a kernel after a map.
 """
 
 from mercer.maps.affine import (

@@ -1,6 +1,6 @@
-"""Affine maps of rows: given, learned from rows, at once or in pieces, or from gradients.
+"""Affine maps of rows: given, learned from rows at once or in pieces, or from gradients.
 
-Metrics are those in which a function learned before varies alike in all directions.
+A metric is a map after which a learned function varies equally in all directions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Numbers(NamedTuple):
 
 
 class FixedMap(Component, ABC):
-    """A map of rows that holds nothing but numbers, so that kernels behind it can be stored."""
+    """A map of rows that consists only of numbers, so that kernels with it can be stored."""
 
     @property
     @abstractmethod
@@ -52,14 +52,14 @@ class FixedMap(Component, ABC):
 
     @abstractmethod
     def preimage(self, images: ArrayLike) -> FloatArray:
-        """Rows that are mapped to given images, or as near to them as there are any."""
+        """Return rows that are mapped to given images, or as near to them as possible."""
 
 
 class Affine(FixedMap):
     r"""Affine map of rows, :math:`x \mapsto (x - s) M + b`.
 
     Standardisation, principal components, a metric learned from gradients and any chain of these
-    are affine. It holds nothing but numbers, so that kernels behind it can be stored.
+    are affine. An affine map consists only of numbers, so kernels with it can be stored.
 
     Parameters
     ----------
@@ -67,10 +67,10 @@ class Affine(FixedMap):
         The origin s, in units of the inputs.
     matrix : array-like of shape (n_inputs,) or (n_inputs, n_outputs)
         One-dimensional: a scale of each column, M = diag(matrix). Columns of scale 0 are *dropped*
-        from the output, which makes everything behind the map cheaper. Two-dimensional: M itself.
+        from the output, which makes everything after the map cheaper. Two-dimensional: M itself.
     offset : array-like of shape (n_outputs,), default=None
         The point b that the origin is mapped to; None is 0. Kernels of differences do not depend on
-        it; it is there because chains of maps need it.
+        it; chains of maps need it.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Affine(FixedMap):
     Raises
     ------
     ValueError
-        If a number is not finite, the shapes do not fit together, or no column is left.
+        If a number is not finite, the shapes do not fit together, or all columns are dropped.
 
     See Also
     --------
@@ -156,7 +156,7 @@ class Affine(FixedMap):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_inputs)
-            Rows. NaN and infinity are not looked for: they stay in their row, or vanish with their
+            Rows. They are not checked: NaN and infinity stay in their row, or vanish with their
             column.
 
         Returns
@@ -172,7 +172,7 @@ class Affine(FixedMap):
         rows = check_rows(X, self.n_inputs)
         if self._kept is not None:
             rows = np.take(rows, self._kept, axis=1)
-        # A scale beyond the range of float32 would make infinities of ordinary numbers.
+        # A scale beyond the range of float32 would turn ordinary numbers into infinities.
         numbers = self._single if rows.dtype == np.float32 else self._numbers
         shift, matrix, offset = self._numbers if numbers is None else numbers
         mapped: FloatArray = rows - shift
@@ -200,7 +200,7 @@ class Affine(FixedMap):
         Raises
         ------
         ValueError
-            If ``other`` is no affine map of as many inputs as this one has outputs.
+            If ``other`` is not an affine map with as many inputs as this map has outputs.
         """
         if not isinstance(other, Affine) or other.n_inputs != self.n_outputs:
             raise ValueError(
@@ -260,7 +260,7 @@ class Affine(FixedMap):
         return inner
 
     def preimage(self, images: ArrayLike) -> FloatArray:
-        """Rows that are mapped to given images, or as near to them as there are any.
+        """Return rows that are mapped to given images, or as near to them as possible.
 
         Parameters
         ----------
@@ -270,8 +270,8 @@ class Affine(FixedMap):
         Returns
         -------
         rows : ndarray of shape (n_rows, n_inputs)
-            Of all rows with these images those nearest to ``shift``, which columns that are dropped
-            have the values of; float32 if ``images`` is, else float64.
+            Of all rows with these images, the rows nearest to ``shift``; dropped columns have its
+            values. float32 if ``images`` is, else float64.
 
         Raises
         ------
@@ -309,7 +309,7 @@ class Affine(FixedMap):
             if theirs.ndim == 2:
                 return np.asarray(mine @ theirs)
             return np.asarray((mine if other._kept is None else mine[:, other._kept]) * theirs)
-        # A diagonal matrix meets rows: those of the other, by the columns that this one keeps.
+        # This map's matrix is diagonal: scale the rows of the other matrix that it keeps.
         right = np.asarray(other.matrix, dtype=np.float64)
         product = np.zeros((self.n_inputs, *right.shape[1:]))
         kept = slice(None) if self._kept is None else self._kept
@@ -451,12 +451,12 @@ class LearnableMap(Component, ABC):
 
     @abstractmethod
     def fit(self, X: ArrayLike) -> Any:
-        """Learn the map from rows; this object stays as it is.
+        """Return the map learned from rows; this object is not changed.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_inputs)
-            Rows typical of those to come.
+            Typical rows.
         """
 
     def _require_finite_sums(self, *sums: Array) -> None:
@@ -470,17 +470,17 @@ class LearnableMap(Component, ABC):
 class LearnedMap(LearnableMap):
     """Parameters of an affine map whose numbers come from sums over rows.
 
-    The map is learned once and then stays: a function on a fixed dictionary would change without a
-    step being taken if the map behind its kernel did. A map of one's own is a subclass with a
-    constructor that stores its arguments, and :meth:`from_moments`.
+    The map is learned once and stays fixed: if it changed, a function on a fixed dictionary would
+    change without a step. To define such a map, subclass this with a constructor that stores its
+    arguments, and define :meth:`from_moments`.
     """
 
-    #: Whether products of different columns are needed, beside the squares of each.
+    #: Whether products of different columns are needed, in addition to squares.
     needs_products = False
 
     @abstractmethod
     def from_moments(self, n_rows: int, mean: Array, deviations: Array) -> Affine:
-        """Make the map from what is known of the rows.
+        """Return the map made from moments of the rows.
 
         Parameters
         ----------
@@ -504,7 +504,7 @@ class LearnedMap(LearnableMap):
         """
 
     def start(self, n_inputs: int) -> MapStatistics:
-        """Begin to learn from rows that come in pieces.
+        """Return statistics for learning from rows that come in pieces.
 
         Parameters
         ----------
@@ -514,12 +514,12 @@ class LearnedMap(LearnableMap):
         Returns
         -------
         statistics : MapStatistics
-            Takes rows by ``add`` and gives the map by ``finish``.
+            Receives rows by ``add`` and returns the map by ``finish``.
 
         Raises
         ------
         ValueError
-            If ``n_inputs`` is no positive integer.
+            If ``n_inputs`` is not a positive integer.
 
         Examples
         --------
@@ -533,12 +533,12 @@ class LearnedMap(LearnableMap):
         return MapStatistics(self, n_inputs)
 
     def fit(self, X: ArrayLike) -> Affine:
-        """Learn the map from rows; this object stays as it is.
+        """Return the map learned from rows; this object is not changed.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_inputs)
-            Rows typical of those to come.
+            Typical rows.
 
         Returns
         -------
@@ -594,7 +594,7 @@ class MapStatistics:
         self._deviations = np.zeros(shape)
 
     def add(self, X: ArrayLike) -> Self:
-        """Take note of rows, which are not kept.
+        """Add rows to the statistics; the rows are not kept.
 
         Parameters
         ----------
@@ -604,12 +604,12 @@ class MapStatistics:
         Returns
         -------
         self : MapStatistics
-            With the rows added.
+            This object.
 
         Raises
         ------
         ValueError
-            If ``X`` is sparse, of the wrong shape or not finite; nothing is added then.
+            If ``X`` is sparse, of the wrong shape or not finite; then nothing is added.
         """
         rows = check_rows(X, self.n_inputs)
         _require_finite(rows)
@@ -659,8 +659,8 @@ class MapStatistics:
 class Standardize(LearnedMap):
     r"""Mean 0 and standard deviation 1 in each column, :math:`x_j \mapsto (x_j - m_j) / s_j`.
 
-    The population standard deviation, with divisor n. Constant columns have no scale of their own:
-    they are divided by 1 and become 0.
+    Uses the population standard deviation, with divisor n. Constant columns are divided by 1 and
+    become 0.
 
     See Also
     --------
@@ -706,8 +706,8 @@ class PrincipalComponents(LearnedMap):
     Raises
     ------
     ValueError
-        If ``n_components`` is neither a positive integer nor a float in (0, 1]; on learning, if
-        there are no two different rows.
+        If ``n_components`` is neither a positive integer nor a float in (0, 1]; in learning, if all
+        rows are equal.
 
     Notes
     -----
@@ -749,7 +749,7 @@ class PrincipalComponents(LearnedMap):
     def fit(self, X: ArrayLike) -> Affine:
         """Learn the map from rows, see :meth:`LearnedMap.fit`.
 
-        Of fewer rows than columns, the products of rows are decomposed instead of those of columns.
+        With fewer rows than columns, inner products of rows are decomposed, instead of columns.
         """
         n_rows, n_inputs = np.shape(X) if np.ndim(X) == 2 else (0, 1)
         if not 0 < n_rows < n_inputs:
@@ -826,8 +826,8 @@ def ard_metric(gradient_products: ArrayLike, *, floor: float = 0.01, drop: bool 
     floor : float, default=0.01
         Weight in [0, 1], relative to the largest, below which a column hardly matters.
     drop : bool, default=True
-        Whether columns of a weight below ``floor`` are dropped, which makes everything behind the
-        map cheaper. Otherwise only columns without any influence are.
+        Whether columns with a weight below ``floor`` are dropped, which makes everything after the
+        map cheaper. Otherwise only columns without any influence are dropped.
 
     Returns
     -------
@@ -883,7 +883,7 @@ def full_metric(
         Weight in [0, 1], relative to the largest, below which a direction hardly matters; weights
         are square roots of eigenvalues.
     drop : bool, default=True
-        Whether directions of a weight below ``floor`` are dropped.
+        Whether directions with a weight below ``floor`` are dropped.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""Maps of rows that bend columns one by one, or split them into indicators.
+"""Maps of rows that transform columns one by one, or encode them as indicators.
 
-Ranks, logarithms and indicators are what columns need that are skewed, or codes of classes. All of
-them hold nothing but numbers; an affine map, such as a metric, may follow.
+Skewed columns need ranks or logarithms, and codes of classes need indicators. These maps consist
+only of numbers; an affine map, such as a metric, may follow.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 
 class _ColumnMap(FixedMap):
-    """A map of rows that treats columns one by one."""
+    """A map of rows that transforms columns one by one."""
 
     @abstractmethod
     def _images(self, rows: Array) -> Array:
@@ -38,7 +38,7 @@ class _ColumnMap(FixedMap):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_inputs)
-            Rows. NaN is not looked for: it stays in its row, or vanishes with its column.
+            Rows. They are not checked: NaN stays in its row, or vanishes with its column.
 
         Returns
         -------
@@ -64,12 +64,12 @@ class _ColumnMap(FixedMap):
         Raises
         ------
         ValueError
-            If ``other`` is no affine map of as many inputs as this one has outputs.
+            If ``other`` is not an affine map with as many inputs as this map has outputs.
         """
         return Chain(self, other)
 
     def preimage(self, images: ArrayLike) -> FloatArray:
-        """Rows that are mapped to given images, or as near to them as there are any.
+        """Return rows that are mapped to given images, or as near to them as possible.
 
         Parameters
         ----------
@@ -79,7 +79,7 @@ class _ColumnMap(FixedMap):
         Returns
         -------
         rows : ndarray of shape (n_rows, n_inputs)
-            Float32 if ``images`` is, else float64. Columns that are dropped have their middle.
+            float32 if ``images`` is, else float64. Dropped columns have their middle value.
 
         Raises
         ------
@@ -113,25 +113,25 @@ def _sizes(values: Any) -> NDArray[np.int64]:
 
 
 class Curves(_ColumnMap):
-    """Each column by a curve of its own, linear between knots.
+    """A piecewise linear curve for each column.
 
     Parameters
     ----------
     knots : array-like of shape (n_knots,)
-        Places of the knots, in units of the inputs: those of the first column in rising order, then
-        those of the second, ...
+        Positions of the knots, in units of the inputs: the first column's in rising order, then the
+        second column's, ...
     values : array-like of shape (n_knots,)
-        Values there.
+        Values at the knots.
     sizes : array-like of shape (n_inputs,)
         Number of knots of each column. Columns without knots are *dropped* from the output.
     beyond : {"constant", "linear"}, default="constant"
-        How curves go on beyond their knots: as they end, or straight on.
+        How curves continue beyond their knots: constant, or with the slope of the last piece.
 
     Raises
     ------
     ValueError
-        If a number is not finite, knots do not rise, the shapes do not fit together, or no column
-        is left.
+        If a number is not finite, knots do not rise, the shapes do not fit together, or all columns
+        are dropped.
 
     See Also
     --------
@@ -204,7 +204,7 @@ _Table = tuple[NDArray[np.int64], Array, Array, Array]
 
 
 def _table(curves: list[tuple[Array, Array]]) -> _Table:
-    """Where each curve begins, and the last one ends; all knots, values, and slopes behind them."""
+    """Return the start of each curve and the end of the last; all knots, values and slopes."""
     starts = np.cumsum([0, *(knots.size for knots, _ in curves)], dtype=np.int64)
     knots, values = (np.concatenate(several) for several in zip(*curves, strict=True))
     slopes = np.zeros(knots.size)
@@ -216,7 +216,7 @@ def _table(curves: list[tuple[Array, Array]]) -> _Table:
     return starts, knots, values, slopes
 
 
-# No fast mathematics: values between two knots are those of `numpy.interp`.
+# No fast mathematics: values between two knots equal those of `numpy.interp`.
 @jit(nogil=True, error_model="numpy")
 def _bend(  # type: ignore[no-untyped-def]
     rows, columns, starts, knots, values, slopes, linear, images, places
@@ -244,22 +244,22 @@ def _bend(  # type: ignore[no-untyped-def]
 
 
 class Indicators(_ColumnMap):
-    """Columns of codes as indicators, one for each level; others as they are.
+    """Indicators for columns of codes, one per level; other columns are unchanged.
 
     Parameters
     ----------
     levels : array-like of shape (n_levels,)
-        Levels of the first column that has any, then those of the second, ... A row with a level of
-        no indicator has none.
+        Levels of the first encoded column, then of the second, ... A row whose value is not among
+        the levels has no indicator.
     sizes : array-like of shape (n_inputs,)
-        Number of levels of each column; 0 for columns that stay as they are.
+        Number of levels of each column; 0 for columns that are not encoded.
     height : float, default=1.0
-        Value of an indicator that is on.
+        Value of the indicator of a row's level.
 
     Raises
     ------
     ValueError
-        If a number is not finite, a level is there twice, or the shapes do not fit together.
+        If a number is not finite, a level occurs twice, or the shapes do not fit together.
 
     See Also
     --------
@@ -315,7 +315,7 @@ class Indicators(_ColumnMap):
 
 
 class Chain(_ColumnMap):
-    """A map of columns, and an affine one after it.
+    """A map of columns followed by an affine map.
 
     Parameters
     ----------
@@ -401,12 +401,12 @@ class _CurveLearner(_ColumnLearner):
     _beyond: ClassVar[str]
 
     def fit(self, X: ArrayLike) -> Curves:
-        """Learn the curves from rows; this object stays as it is.
+        """Return the curves learned from rows; this object is not changed.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_inputs)
-            Rows typical of those to come.
+            Typical rows.
         """
         none = np.empty(0), np.empty(0)
         curves = []
@@ -448,14 +448,14 @@ def _evenly(rising: Array, n: int) -> NDArray[np.intp]:
 class NormalScores(_CurveLearner):
     r"""Each column by the normal scores of its ranks, of mean 0 and deviation 1.
 
-    A number's score is :math:`\Phi^{-1}` of the share of rows below it, those equal to it counted
-    half; between the numbers seen it is linear, beyond them constant. Units, skewness and outliers
-    of a column no longer matter, only the order. Constant columns are dropped.
+    The score of a number is :math:`\Phi^{-1}` of the share of rows below it, where equal rows count
+    half. Scores are linear between the numbers seen, and constant beyond them. So only the order of
+    a column's values matters, not its unit, skewness or outliers. Constant columns are dropped.
 
     Parameters
     ----------
     max_knots : int, default=1000
-        Knots of a column at most.
+        Largest number of knots per column.
 
     Raises
     ------
@@ -486,16 +486,16 @@ class NormalScores(_CurveLearner):
 class Logarithms(_CurveLearner):
     r"""Skewed columns by their logarithms, others as they are; all of mean 0 and deviation 1.
 
-    A column of a skewness beyond a limit, of either sign s, becomes
-    :math:`s \log(1 + (s x - m) / u)` with m the least of its values times s, and u the median
-    distance from it; straight on beyond the numbers seen.
+    A column whose skewness exceeds a limit, with sign s, becomes :math:`s \log(1 + (s x - m) / u)`,
+    with m the smallest value times s, and u the median distance from it. Beyond the numbers seen,
+    curves continue linearly.
 
     Parameters
     ----------
     skewness : float, default=1.5
         The limit.
     max_knots : int, default=1000
-        Knots of a column at most.
+        Largest number of knots per column.
 
     Raises
     ------
@@ -525,7 +525,7 @@ class Logarithms(_CurveLearner):
         return any(self._sign(column) != 0.0 for column in self._rows(X).T)
 
     def _sign(self, column: Array) -> float:
-        """Side of the long tail, -1 or 1; 0 for columns that stay as they are."""
+        """Return the side of the long tail, -1 or 1; 0 for columns that stay as they are."""
         column = _near_one(column)
         deviations = column - column.mean()
         spread = deviations.std()
@@ -548,13 +548,13 @@ class Logarithms(_CurveLearner):
 class OneHot(_ColumnLearner):
     """Columns of few integers as indicators, all other columns standardised.
 
-    Codes of classes have an order that means nothing; as indicators each level is as far from any
-    other. Columns of two values need none, and constant ones are left as they are.
+    The order of class codes has no meaning; as indicators, all levels are equally far apart.
+    Columns with two values, and constant columns, are unchanged.
 
     Parameters
     ----------
     max_levels : int, default=20
-        Integers of a column at most.
+        Largest number of different integers in a column to encode.
 
     Raises
     ------
@@ -596,7 +596,7 @@ class OneHot(_ColumnLearner):
         ]
 
     def fit(self, X: ArrayLike) -> Chain:
-        """Learn the levels from rows; this object stays as it is.
+        """Return the map with the levels of rows; this object is not changed.
 
         Parameters
         ----------

@@ -14,8 +14,9 @@ from mercer.validation import integer, parameters
 
 Array = NDArray[np.float64]
 
-# Of the trees: a leaf weighs at least so many rows (fewer where there are few: so many leaves at
-# least fit), each tree sees half of the rows, and so many columns and combinations of targets.
+# Settings of the trees: smallest number of rows per leaf (with few rows, so that at least
+# _LEAVES_AT_LEAST leaves fit). Each tree sees half of the rows, and some of the columns and
+# combinations of targets.
 _MIN_ROWS, _LEAVES_AT_LEAST = 20, 32
 _BINS, _RATE, _SHARE, _COLUMNS, _SKETCHES = 64, 0.1, 0.5, 64, 3
 
@@ -23,8 +24,9 @@ _BINS, _RATE, _SHARE, _COLUMNS, _SKETCHES = 64, 0.1, 0.5, 64, 3
 class Leaves(Component):
     r"""Map of a row to indicators of its leaves, each :math:`1/\sqrt{T}` for T trees.
 
-    Their inner product is a kernel, the share of the trees in which two rows have the same leaf: a
-    function of it is constant between thresholds and depends on the columns that the trees ask for.
+    Their inner product is a kernel: the share of trees in which two rows fall into the same leaf. A
+    function of this kernel is constant between thresholds, and depends on the columns that the
+    trees split on.
     The default learner grows such trees (`parts_`).
 
     Parameters
@@ -36,7 +38,7 @@ class Leaves(Component):
     cuts : array-like of shape (n_nodes,)
         Rows with at most this value go to the left child.
     children : array-like of shape (n_nodes,) of int
-        Number of the left child, behind which is the right one; of a leaf its own number.
+        Index of the left child, which the right child follows; for a leaf, its own index.
     roots : array-like of shape (n_trees,) of int
         First node of each tree.
 
@@ -50,7 +52,7 @@ class Leaves(Component):
     Raises
     ------
     ValueError
-        If the nodes are no trees.
+        If the nodes do not form trees.
 
     Examples
     --------
@@ -144,9 +146,9 @@ def grow_leaves(
     weights : ndarray of shape (n_rows,)
         Weights of the rows, above 0.
     n_trees, n_leaves : int
-        How many trees, and leaves of a tree at most.
+        Number of trees, and largest number of leaves per tree.
     seed : int, default=0
-        Of the halves of the rows that each tree sees.
+        Seed for the half of the rows that each tree sees.
 
     Returns
     -------

@@ -17,8 +17,8 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.floating]
 Values = Callable[[Rows], Array]
 
-_MOST_BYTES = 2**24  # of the rows that are mixed at a time
-# Subsets are enumerated up to so many times the evaluations that walks would take.
+_MOST_BYTES = 2**24  # of mixed rows in memory at a time
+# Subsets are enumerated if that takes at most this many times the evaluations of walks.
 _EXACT = 2.0
 
 
@@ -72,16 +72,15 @@ def shapley_values(
     r"""Shapley values of columns, with columns that are left out taken from background rows.
 
     The game of a row x and a background row b pays :math:`v(S) = f(x_S, b_{\bar S})` to a set S of
-    columns; contributions are the Shapley values of it, averaged over the background. Each
-    background row has orders of the columns of its own, walked through forward and backward: this
-    is exact for functions that are sums of functions of one and of two columns, and where there are
-    few columns all subsets are gone through instead. The steps of a walk lead from f(b) to f(x), so
-    that contributions sum to the difference whatever was drawn.
+    columns; contributions are its Shapley values, averaged over the background. Each background row
+    has its own random orders of the columns, each used forward and backward. This is exact for sums
+    of functions of one and of two columns; with few columns, all subsets are evaluated instead. The
+    steps of a walk lead from f(b) to f(x), so contributions always sum to the difference.
 
     Parameters
     ----------
     values : callable
-        From rows of shape (n, n_inputs) to values of shape (n, n_outputs).
+        Maps rows of shape (n, n_inputs) to values of shape (n, n_outputs).
     rows : ndarray of shape (n_rows, n_inputs)
         Rows to explain.
     background : ndarray of shape (n_background, n_inputs)
@@ -93,8 +92,8 @@ def shapley_values(
     outputs : ndarray of shape (n_rows,)
         Output to explain, of each row.
     n_walks : int
-        Orders of the columns for each background row; each is also walked backward. At least 2
-        where there is one background row, as one order does not tell how far it is off.
+        Orders of the columns for each background row; each is also used backward. At least 2 with a
+        single background row, since one order does not allow an error estimate.
     generator : numpy Generator
         What orders are drawn from.
 
@@ -233,7 +232,7 @@ def _steps(
     n_rows, n = order.shape
     moves = np.take_along_axis(game.differs[which], order, axis=1)
     n_moves = np.cumsum(moves, axis=1)
-    # After the last column that differs it is the row itself; other columns change nothing.
+    # After the last differing column the mixed row is the row itself; other columns change nothing.
     needed = moves & (n_moves < n_moves[:, -1:])
     walk, step = np.nonzero(needed)
     position = np.empty_like(order)
@@ -262,18 +261,18 @@ def total_effects(
 
     .. math:: T_j = \tfrac12 \sum_o E \bigl(f_o(x) - f_o(x_{-j}, x'_j)\bigr)^2
 
-    over rows x and x' of a sample, which is Jansen's estimate of the total effect of Sobol: the
-    variance that is left when all other columns are known, and so 0 for a column that the function
-    does not look at.
+    over rows x and x' of a sample. This is Jansen's estimate of the total effect of Sobol: the
+    variance that remains when all other columns are known, so 0 for a column that the function does
+    not use.
 
-    Each row x is compared with those that are 1, 2, ... places further. All columns get the same
-    pairs first, for half of the evaluations; the other half goes to columns that are not known well
-    enough yet, and of these to those that are known worst.
+    Each row x is compared with the rows 1, 2, ... places further. Half of the evaluations give all
+    columns the same pairs. The other half goes to the columns whose estimates are not yet accurate
+    enough, the least accurate ones first.
 
     Parameters
     ----------
     values : callable
-        From rows of shape (n, n_inputs) to values of shape (n, n_outputs).
+        Maps rows of shape (n, n_inputs) to values of shape (n, n_outputs).
     rows : ndarray of shape (n_rows, n_inputs)
         A sample in random order.
     owners : ndarray of shape (n_inputs,)
@@ -308,8 +307,8 @@ def total_effects(
     known = _Pairs(n_columns, n)
     left, place = n_evaluations, 0
     while moving.size and place < n * (n - 1):
-        # So many pairs at a time; those of a round over all rows are as far apart. Where few of
-        # them differ, evaluations are left for long, and rounds get longer.
+        # Number of pairs at a time; in one round over all rows, all pairs have the same distance.
+        # If few of them differ, evaluations last longer, and rounds get longer.
         size = max(left // (4 * moving.size), place // 8)
         size = int(np.clip(size, min(_LEAST_PAIRS, n), n))
         which = np.arange(place, min(place + size, n * (place // n + 1))) % n

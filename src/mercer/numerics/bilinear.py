@@ -12,9 +12,9 @@ orthogonal to it, :math:`\|r\|^2 = 1 / P_{jj}` with :math:`P = K^{-1}`, and the 
 projections add in squares; for a plain deletion :math:`r = \varphi(d_j)`.
 
 The squared norms :math:`\mathrm{diag}(CKC')` of the rows and :math:`\mathrm{diag}(C'KC)` of the
-columns are kept from step to step, so that a step with one new point costs O(M²). They and the
-inverse Gram matrix P only say which point to take out: the point chosen is computed afresh from K
-and C, so that the error that is reported does not drift.
+columns are updated from step to step, so that a step with one new point costs O(M²). They and the
+inverse Gram matrix P are only used to choose the point to remove: its error is recomputed from K
+and C, so the reported error does not drift.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def add_block(state: BilinearState, size: int, slots: Indices, block: Array) -> 
 
 
 def refresh_norms(state: BilinearState, size: int) -> None:
-    """Compute the norms of rows and columns anew: O(size³), but without old rounding errors."""
+    """Recompute the norms of rows and columns: O(size³), without old rounding errors."""
     C, K = state.coefficients[:size, :size], state.gram[:size, :size]
     state.row_norms[:size] = np.einsum("ij,ij->i", C @ K, C)
     state.column_norms[:size] = np.einsum("ij,ij->j", K @ C, C)
@@ -162,9 +162,10 @@ def join(state: BilinearState, size: int, row: Array, self_kernel: float, thresh
     Returns
     -------
     status : int
-        ``JOINED``, or else nothing has changed: ``DEPENDENT``; ``CROWDED`` if the point is to
-        blame less than others, which with it depend on the rest or have large weights in its
-        projection; ``INACCURATE`` if the inverse is not good enough to say.
+        ``JOINED``; otherwise nothing has changed. ``DEPENDENT``: the point depends on the others.
+        ``CROWDED``: it is less to blame than others, which depend on the rest together with it, or
+        have large weights in its projection. ``INACCURATE``: the inverse is too inaccurate to
+        decide.
     """
     K, P, C = state.gram, state.inverse, state.coefficients
     if threshold >= 0.0:
@@ -233,7 +234,7 @@ def fold(
     Parameters
     ----------
     gram, coefficients : ndarray of shape (n, n)
-        Of all points.
+        Gram matrix and coefficients of all points.
     kept, dependent : ndarray of int64
         The points, parted in two.
     inverse : ndarray of shape (n_kept, n_kept)
@@ -242,7 +243,7 @@ def fold(
     Returns
     -------
     coefficients : ndarray of shape (n_kept, n_kept)
-        Of the projection.
+        Coefficients of the projection.
     squared_error : float
         Squared Hilbert-Schmidt distance to it.
     """
@@ -330,7 +331,7 @@ def _close_gap(
 
 @jit()
 def _term_norms2(state: BilinearState, size: int, out: Array) -> None:
-    """Squared norm of what goes if a point is deleted: its row and column."""
+    """Return the squared norm of the row and column deleted with a point."""
     C, K = state.coefficients, state.gram
     along = np.zeros(size)
     for k in range(size):
@@ -375,9 +376,9 @@ def project_away(
     squared_tolerance : float
         Squared error that may be made; negative for none.
     max_size : int
-        Points beyond this go whatever they cost.
+        Largest number of points; further points are removed at any cost.
     rule : int
-        GREEDY: the cheapest point goes; SMALLEST: that whose terms have the smallest norm.
+        GREEDY: remove the cheapest point; SMALLEST: the point whose terms have the smallest norm.
 
     Returns
     -------
@@ -386,7 +387,7 @@ def project_away(
     squared_error : float
         Squared error made, that from before included.
     accurate : bool
-        False if the inverse is not good enough to go on.
+        False if the inverse is too inaccurate to continue.
     """
     C, K, P = state.coefficients, state.gram, state.inverse
     values, fresh = np.empty(size), np.empty(size, np.bool_)
@@ -501,8 +502,8 @@ def delete(
     state, size, pinned, origin, max_size
         As in :func:`project_away`.
     ages : ndarray of shape (size,) or (0,) of int64
-        By ``origin``: the point with the smallest number goes first. With none it is the one
-        whose terms have the smallest norm.
+        Numbered by ``origin``: the point with the smallest number is removed first. Without ages,
+        the point whose terms have the smallest norm.
 
     Returns
     -------
@@ -520,7 +521,7 @@ def delete(
             for i in range(size):
                 values[i] = ages[origin[i]]
                 if not (C[i, :size].any() or C[:size, i].any()):
-                    values[i] -= _AGES  # points that add nothing go first
+                    values[i] -= _AGES  # points without coefficients are removed first
         else:
             _term_norms2(state, size, values)
         j = -1

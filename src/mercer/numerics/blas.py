@@ -110,7 +110,7 @@ def symmetric_product(
     Parameters
     ----------
     blas : tuple of int
-        From :func:`blas_addresses`, for the arrays' dtype.
+        Result of :func:`blas_addresses`, for the arrays' dtype.
     rows : ndarray of shape (n_rows, size)
         Left factor, C order.
     matrix : ndarray of shape (capacity, capacity)
@@ -159,7 +159,7 @@ def rank_update(
     Parameters
     ----------
     blas : tuple of int
-        From :func:`blas_addresses`, for the arrays' dtype.
+        Result of :func:`blas_addresses`, for the arrays' dtype.
     sign : float
         Factor of the update, +1 or -1.
     rows : ndarray of shape (rank, size)

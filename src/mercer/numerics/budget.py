@@ -37,7 +37,7 @@ def append(dictionary: Dictionary, size: int, new: Newcomers) -> int:
 
 @jit()
 def _idle(dictionary: Dictionary, size: int) -> int:
-    """Slot of a point that adds nothing and need not stay, or -1: rows may join without a slope."""
+    """Return the slot of a point without coefficients that may be removed, or -1."""
     for j in range(size):
         if not dictionary.pinned[j]:
             idle = True
@@ -52,9 +52,9 @@ def _idle(dictionary: Dictionary, size: int) -> int:
 def overwrite_oldest(
     dictionary: Dictionary, size: int, new: Newcomers, max_size: int, oldest: int, n_criterion: int
 ) -> tuple[int, int, float]:
-    """Append newcomers to a ring of ``max_size`` slots: each beyond it replaces the oldest point.
+    """Append newcomers to a ring of ``max_size`` slots: beyond it, each replaces the oldest point.
 
-    Points that add nothing are replaced first.
+    Points without coefficients are replaced first.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def _best_merge(log_k: float, alpha: float, beta: float, rho: float) -> tuple[fl
     if log_k >= -2.0:
         found: tuple[float, float] = _golden_section(0.0, 1.0, log_k, alpha, beta, rho)
         return found
-    # Far points give two maxima, one near each of them.
+    # Distant points give two maxima, one near each point.
     first, h_first = _golden_section(0.0, 0.5, log_k, alpha, beta, rho)
     second, h_second = _golden_section(0.5, 1.0, log_k, alpha, beta, rho)
     if first > second:
@@ -182,7 +182,7 @@ def merge_smallest(
     Parameters
     ----------
     dictionary : Dictionary
-        Changed in place; merged centres are no data points.
+        Changed in place; merged centres are not data points.
     size, max_size : int
         Points in use, and how many may remain.
     inverse_width : float

@@ -94,7 +94,7 @@ def cosines_of_turns(V: Any, phases: Any, scale: Any) -> None:
     phases : ndarray of shape (n_features,)
         Added to each row, in turns.
     scale : float
-        Of the same type.
+        Scale, of the same type.
     """
     for i in range(V.shape[0]):
         row = V[i]

@@ -39,7 +39,7 @@ def sobol_uniforms(first: int, n_points: int, shift: NDArray[np.uint32]) -> NDAr
     first : int
         Number of the first point; numbers count modulo 2**32.
     n_points : int
-        How many.
+        Number of points.
     shift : ndarray of shape (n_dimensions,), uint32
         Random words, the exclusive or of which moves all points.
 

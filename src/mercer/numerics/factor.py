@@ -42,7 +42,7 @@ def _first_factor(
     matrix : callable
         Jitter to a matrix in Fortran order, which is overwritten; its lower triangle is read.
     jitters : iterable of float
-        From the smallest on.
+        Jitters to try, in rising order.
     """
     for jitter in jitters:
         lower = matrix(jitter)
@@ -62,7 +62,7 @@ class RidgeFactor(Recorded):
     jitter : float
         What was added to the diagonal.
     least_jitter : float
-        The same in means of the diagonal of the sums.
+        Smallest jitter, relative to the mean of the diagonal of the sums.
     """
 
     lower: Array
@@ -123,7 +123,7 @@ def factor_ridge(
             if penalty is None:
                 whole[below] = moments[below]
             else:
-                # Symmetric, so that the transpose only says that it is in Fortran order.
+                # Symmetric, so the transpose only declares Fortran order.
                 np.multiply(penalty.T[below], ridge, out=whole[below])
                 whole[below] += moments[below]
 
@@ -132,7 +132,7 @@ def factor_ridge(
         whole.ravel("K")[:: len(whole) + 1] += jitter + (ridge if penalty is None else 0.0)
         return whole
 
-    # The same numbers wherever the attempts began.
+    # The same values wherever the attempts began.
     first = round(math.log10(least_jitter))
     found = _first_factor(matrix, (10.0 ** (first + attempt) for attempt in range(_ATTEMPTS)))
     if found is None:
@@ -151,8 +151,8 @@ def factor_noise(gram: Callable[[], Array], noise: float, n_rows: int) -> tuple[
     Parameters
     ----------
     gram : callable
-        Makes Z'WZ, (n_features, n_features), anew: in Fortran order, its lower triangle, with what
-        is to be above that of the factor: zeros.
+        Recomputes Z'WZ, (n_features, n_features): in Fortran order, with its lower triangle, and
+        zeros where the factor has zeros.
     noise : float
         Variance of the noise.
     n_rows : int
@@ -258,11 +258,11 @@ def solve_square(matrix: Array, right: Array, size: float) -> Array:
     Parameters
     ----------
     matrix : ndarray of shape (m, m)
-        Its diagonal is changed.
+        The matrix; its diagonal is changed.
     right : ndarray of shape (m,)
         Right side.
     size : float
-        What the jitter is in units of, at least 0.
+        Unit of the jitter, at least 0.
     """
     matrix[np.diag_indices(len(matrix))] += LEAST_JITTER * size or 1.0
     solution: Array = lu_solve(lu_factor(matrix), right)

@@ -41,7 +41,7 @@ from mercer.numerics.state import GREEDY, Dictionary, Limits, Newcomers, copy_ro
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating]
 
-# Removals that the factor U can hold before it is committed and the loop goes on.
+# Removals that the factor U can hold before it is committed and the loop continues.
 _MAX_FACTOR = 256
 DONE, BREAKDOWN, UNFINISHED = 0, 1, 2
 # Share of the squared tolerance that absorbing newcomers may take; and what a tolerance of 0
@@ -183,7 +183,7 @@ def _prune(
 ) -> tuple[NDArray[np.bool_], float, bool, bool]:
     """Remove points greedily from ``diag(P, 0) + V'V - U'U``; ``coefficients`` has all rows.
 
-    ``growth`` is V, ``removed`` U, ``diagonal`` the P_jj of now, ``squares`` the |w_j|^2: a removal
+    ``growth`` is V, ``removed`` U, ``diagonal`` the present P_jj, ``squares`` the |w_j|²: a removal
     costs squares / diagonal.
 
     Returns which points live, the squared error, whether the factor is full (the caller commits
@@ -300,7 +300,7 @@ def _commit_net_change(
     Parameters
     ----------
     blas : tuple of int
-        From :func:`mercer.numerics.blas.blas_addresses`.
+        Result of :func:`mercer.numerics.blas.blas_addresses`.
     dictionary : Dictionary
         Changed in place.
     size : int
@@ -310,7 +310,7 @@ def _commit_net_change(
     new : Newcomers
         All newcomers.
     kept : ndarray of int64
-        Those of them that were not absorbed.
+        Newcomers that were not absorbed.
     coefficients : ndarray of shape (size + n_kept, n_columns)
         Coefficients after the compression.
     projections : ndarray of shape (n_new, size)
@@ -323,7 +323,7 @@ def _commit_net_change(
     size : int
         Model order after.
     fine : bool
-        False if a factor was not positive definite; nothing has changed then.
+        False if a factor was not positive definite; then nothing has changed.
     """
     weights, inverse = dictionary.weights, dictionary.inverse
     n_outputs = weights.shape[1]
@@ -453,7 +453,7 @@ def komp_step(
     Parameters
     ----------
     blas : tuple of int
-        From :func:`mercer.numerics.blas.blas_addresses`.
+        Result of :func:`mercer.numerics.blas.blas_addresses`.
     dictionary : Dictionary
         Changed in place; ``inverse`` is the inverse Gram matrix.
     size : int
@@ -486,7 +486,7 @@ def komp_step(
         for j in range(i + 1):
             schur[i, j] = new.gram[i, j] - dot(new.rows[i], projections[j])
             schur[j, i] = schur[i, j]
-    # Those that depend on the rest are absorbed by it.
+    # Newcomers that depend on the other points are absorbed.
     kept, absorbed, factor = absorb(schur, new_self, limits.threshold)
     coefficients = np.empty((size + kept.size, weights.shape[1]))
     for i in range(size):
@@ -514,7 +514,7 @@ def komp_step(
         if limits.squared_tolerance > 0.0:
             affordable = BOOKED_SHARE * limits.squared_tolerance
         if single and 0.0 < limits.squared_tolerance < SINGLE_FLOOR * largest:
-            # Kernel values in float32 cannot tell such distances.
+            # Kernel values in float32 cannot resolve such distances.
             return size, squared_error, BREAKDOWN
         if squared_error > affordable:
             # Too near to the rest for this arithmetic, too costly to absorb.
@@ -534,7 +534,7 @@ def komp_step(
             growth[p, i] = -projections[kept[p], i]
         growth[p, size + p] = 1.0
     lower_solve(factor, growth)
-    # Remove and commit, again while U was full; below 0 nothing was committed yet.
+    # Remove and commit, repeated while U was full; below 0 nothing was committed yet.
     again, committed = True, -1.0
     while again:
         alive, squared_error, again, broken = _prune(
@@ -549,7 +549,7 @@ def komp_step(
             return size, committed, BREAKDOWN if committed < 0.0 else UNFINISHED
         committed = squared_error
         if again:
-            # The factor was full: go on from the committed state, without newcomers.
+            # The factor was full: continue from the committed state, without newcomers.
             kept = kept[:0]
             projections = np.empty((0, size), inverse.dtype)
             growth = np.zeros((0, size), inverse.dtype)

@@ -1,10 +1,10 @@
 r"""Routines of LAPACK for symmetric matrices and their factors, called without Python's lock.
 
-SciPy's wrappers of the same routines hold the interpreter's lock while they compute, so that other
-threads wait. Here the routines are called by their addresses, which SciPy gives to compiled code:
-the numbers are the same to the bit, and other threads go on. Large sums of products and factors
-are made of the calls of BLAS that LAPACK's own routines are made of, cut into tiles that as many
-threads as there are jobs compute.
+SciPy's wrappers of the same routines hold the interpreter's lock while they compute, so other
+threads wait. Here the routines are called by their addresses, which SciPy provides for compiled
+code: the results are the same bit for bit, and other threads continue. Large sums of products and
+factors use the BLAS calls of LAPACK's own routines, cut into tiles that are computed by one thread
+per job.
 
 Matrices are in Fortran order, factors and packed matrices hold the **lower** triangle. All have
 one precision, float32 or float64. What is only read is copied if it lies otherwise in memory; what
@@ -33,8 +33,9 @@ _UPPER, _LEFT, _RIGHT = (ctypes.c_char(letter) for letter in (b"U", b"L", b"R"))
 # many are made in one go; and multiplications that are not worth another thread.
 _PANEL, _ONE_GO = 256, 1024
 _FEW = 2**27
-# Right-hand sides that are few, of many rows: it takes time to read the factor, and several threads
-# have read it sooner. And columns and rows of it that are read at a time.
+# Solves with few right-hand sides and many rows: reading the factor takes most of the time, and
+# several threads read it faster. The last number is the columns and rows of the factor read at a
+# time.
 _MOST_COLUMNS, _MANY_ROWS, _BLOCK = 64, 2048, 512
 
 
@@ -83,7 +84,7 @@ def _own(right: Floats, dtype: np.dtype[Any]) -> tuple[Floats, int]:
 
 
 def cholesky(matrix: Floats) -> bool:
-    """Replace a matrix by its lower Cholesky factor, in place; what is above it stays as it is.
+    """Replace a matrix by its lower Cholesky factor, in place; the upper triangle is not changed.
 
     Parameters
     ----------
@@ -207,7 +208,7 @@ def solve_triangle(lower: Floats, right: Floats, *, transposed: bool = False) ->
 
 
 def invert(lower: Floats) -> None:
-    """Replace a lower triangle by its inverse, in place; what is above it stays as it is.
+    """Replace a lower triangle by its inverse, in place; the upper triangle is not changed.
 
     Parameters
     ----------
@@ -228,14 +229,14 @@ def add_products(Z: Floats, packed: Floats, *, keep: bool = True) -> None:
     packed : ndarray of shape (n * (n + 1) // 2,)
         As from :func:`pack`.
     keep : bool, default=True
-        Whether to add; else what was there is written over, whatever it is.
+        Whether to add to the present content; otherwise it is overwritten.
     """
     Z = np.ascontiguousarray(Z, _checked(packed).dtype)
     n_rows, n = Z.shape
     one, old = _scalar(1.0, Z.dtype), _scalar(float(keep), Z.dtype)
     half, is_even = n - n // 2, 1 - n % 2
     step = n + is_even
-    # As LAPACK's sfrk: two triangles, one of them upside down, and what is between them.
+    # As in LAPACK's sfrk: two triangles, one of them upside down, and the block between them.
     window, second = packed.reshape(step, -1, order="F"), Z[:, half:]
 
     def triangle(which: ctypes.c_char, some: Floats, sums: Floats) -> None:

@@ -1,9 +1,9 @@
 """The learner's loop on pairs compiled, for single rows and pair kernels of first order.
 
-It does what mercer.learning.loop does in Python, step for step: pair a row with those of the
-buffer, take the slopes, shrink, add, compress, let the row enter the buffer. The kernels between
-the buffer and the dictionary are kept from step to step, so that a step evaluates those of its row
-and little more.
+It does what mercer.learning.loop does in Python, step for step: pair a row with the rows of the
+buffer, take the slopes, shrink, add, compress, add the row to the buffer. The kernels between the
+buffer and the dictionary are kept from step to step, so a step evaluates little more than the
+kernels of its row.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ class Buffered(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What is learned of pairs, and how rows move through the buffer."""
+    """Settings of learning from pairs, and how rows move through the buffer."""
 
     label: int  # DIFFERENCE, SIGN or SAME
     normalize: int  # OPPOSITE, ALL or BALANCED
     first: float  # f(x, x') = first g(x) + second g(x')
     second: float
-    tie: float  # loss of a pair at f = 0, of rows that meet none
-    places: NDArray[np.int64]  # (n_rows,), where each row goes, -1 for nowhere
+    tie: float  # loss of a pair at f = 0, for rows without a partner
+    places: NDArray[np.int64]  # (n_rows,), buffer place of each row, -1 for none
 
 
 @jit()
@@ -180,7 +180,7 @@ def _follow(
 ) -> None:
     """Bring the slots and kernels of the buffer up to date after a step.
 
-    ``newcomer_places`` tells of each newcomer which place it is at, -1 for the row itself.
+    ``newcomer_places`` holds the place of each newcomer, -1 for the row itself.
     """
     moved = np.full(old_size, -1, np.int64)
     changed = np.empty(size, np.int64)
@@ -263,8 +263,8 @@ def run_pairs(
     progress : Progress
         Where the loop stands now.
     reason : int
-        Why it stopped, as there. After ``BROKEN_DOWN`` and ``HALF_DONE`` the kernels of the buffer
-        must be filled in again, once the step was made or finished.
+        Why it stopped, as in the row loop. After ``BROKEN_DOWN`` and ``HALF_DONE`` the kernels of
+        the buffer must be recomputed once the step is finished.
     """
     size, oldest, scale, n_steps, row = start
     inputs = rows.inputs

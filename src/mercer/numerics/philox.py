@@ -203,7 +203,7 @@ def _uniform64(r: Any, u: Any, n: Any) -> None:
         u[i] = (np.float64(np.int32(r[i] >> _8)) + 0.5) * _GRAIN64
 
 
-# Which of them, by the type of the numbers that are asked for.
+# The function to use, by the type of the numbers.
 
 
 def _uniform(r: Any, u: Any, n: Any) -> None:
@@ -324,8 +324,8 @@ def uniforms(
 ) -> Floats:
     """Uniform numbers, (top 24 bits of the word + 1/2) / 2^24: never 0 or 1.
 
-    Parameters and errors are those of :func:`words`; ``dtype`` is float32 or float64. Float32
-    rounds the numbers above 1/2: take float64 where a distribution function is to be inverted.
+    Parameters and errors are as in :func:`words`; ``dtype`` is float32 or float64. Float32 rounds
+    the numbers above 1/2: use float64 to invert a distribution function.
 
     Returns
     -------
@@ -387,7 +387,7 @@ def signs(
 ) -> Floats:
     """Signs, 1 or -1 with equal odds: 1 where the top bit of the word is set.
 
-    Parameters and errors are those of :func:`words`.
+    Parameters and errors are as in :func:`words`.
 
     Returns
     -------
@@ -414,7 +414,7 @@ def phases(
 ) -> Floats:
     """One uniform number for each feature, such as a phase in turns.
 
-    Parameters and errors are those of :func:`words`.
+    Parameters and errors are as in :func:`words`.
 
     Returns
     -------
@@ -428,8 +428,8 @@ def phases(
 def row_uniforms(first: int, n: int) -> Array:
     """Uniform numbers in [0, 1) that belong to the rows ``first``, ``first + 1``, ... of a stream.
 
-    They depend on the number of the row only, so that nothing has to be remembered and it does
-    not matter how a stream is cut into calls.
+    They depend only on the number of the row, so nothing has to be remembered, and the result does
+    not depend on how calls cut a stream.
 
     Parameters
     ----------

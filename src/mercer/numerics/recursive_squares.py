@@ -37,14 +37,14 @@ from mercer.pointers import call_pointer
 
 Array = NDArray[np.float64]
 
-# Which point goes where there are too many.
+# Which point is removed if there are too many.
 NEVER, ERROR, OLDEST = range(3)
 
-# Exponential forgetting stops where the uncertainty, in units of the noise, is so large: without
-# rows that tell more it would grow for ever.
+# Exponential forgetting stops at this uncertainty, in units of the noise: without informative rows
+# it would grow for ever.
 _MOST_SPREAD = 1e8
-# What is added to k(x, x) of a point, in units of it: without it the factor of many points, each
-# just outside the span of those before it, is noise. Rows so near to the span do not join.
+# Added to k(x, x) of a point, relative to it: without it, the factor of many points, each just
+# outside the span of the earlier ones, is noise. Rows this close to the span do not join.
 _JITTER = 1e-10
 _ROUNDING = 10.0 * _JITTER
 # Rows and columns that are exchanged together.
@@ -77,7 +77,7 @@ class Rules(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """Rows to learn, in order, and what is told of them."""
+    """Rows to learn, in order, with results for each row."""
 
     inputs: Array  # (n_rows, n_features)
     targets: Array  # (n_rows, n_outputs)
@@ -299,13 +299,13 @@ def learn_row(
     rules : Rules
         What becomes of rows and points.
     rows : Stream
-        Rows; what is told of this one is written.
+        Rows; results for this row are written to it.
     i : int
-        Which of them.
+        Index of the row.
     row : ndarray of shape (size,)
-        Its kernels with the points.
+        Kernels of the row with the points.
     own : float
-        Its k(x, x).
+        k(x, x) of the row.
 
     Returns
     -------
@@ -398,9 +398,9 @@ def learn_rows(
     Parameters
     ----------
     address, parameters
-        Of the compiled kernel.
+        Address and parameters of the compiled kernel.
     state, size, rules, rows
-        As of :func:`learn_row`.
+        As for :func:`learn_row`.
     first : int
         Row to begin with.
     n_changes : int

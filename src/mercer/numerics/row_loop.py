@@ -115,7 +115,7 @@ def run_rows(
         See the tuples; ``compressor`` comes from :func:`mercer.numerics.step.with_code`.
         ``limits.squared_tolerance`` is replaced by each step's own tolerance.
     start : Progress
-        Where to begin; ``rows_done`` tells which row of ``rows`` comes first.
+        Where to begin; ``rows_done`` is the index of the first row.
     regularization : float
         Ridge parameter lambda.
     batch_size : int
@@ -224,7 +224,7 @@ def run_rows(
             if reads_rows:
                 copy_row(new_rows, p, kernel_rows, i, size)
         for p in range(n_active):
-            # All kernels among the newcomers where they are needed, else only k(x, x).
+            # All kernels among the newcomers if they are needed, otherwise only k(x, x).
             first = 0 if reads_rows else p
             call_pointer(
                 functions.kernel,
@@ -276,7 +276,7 @@ def run_one_row(  # type: ignore[no-untyped-def]
 ):
     """:func:`run_rows` on one row, by plain tuples: these are read four times as fast.
 
-    Parameters are those of :func:`run_rows`, as plain tuples; ``most`` is ``largest_loss``.
+    Parameters are as in :func:`run_rows`, but as plain tuples; ``most`` is ``largest_loss``.
 
     Returns
     -------

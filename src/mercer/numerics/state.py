@@ -40,14 +40,14 @@ class Limits(NamedTuple):
     """How far a compression may go."""
 
     squared_tolerance: float  # squared RKHS distance that it may cover
-    max_size: int  # points beyond this go whatever they cost
+    max_size: int  # largest number of points; further points are removed at any cost
     threshold: float  # newcomers whose relative pivot is at most this are absorbed
     rule: int  # GREEDY: remove the cheapest point (KOMP); SMALLEST: of smallest norm (BSGD)
     n_criterion: int  # leading columns whose change counts as error
 
 
-# Assignments of slices are written out as loops: numba compiles the text of an error about their
-# shapes with each, which takes longer than all else in these functions.
+# Slices are assigned by explicit loops: for each slice assignment numba would compile the text of
+# an error about shapes, which takes longer than all else in these functions.
 
 
 @jit()

@@ -135,7 +135,7 @@ def compress(
     Parameters
     ----------
     blas : tuple of int
-        From :func:`mercer.numerics.blas.blas_addresses`.
+        Result of :func:`mercer.numerics.blas.blas_addresses`.
     compressor : Compressor
         What to do.
     dictionary : Dictionary
@@ -143,7 +143,7 @@ def compress(
     size, oldest : int
         Points in use; slot of the oldest one (``RING`` only).
     new : Newcomers
-        Points to add; ``rows`` are read where :func:`needs_rows` says so.
+        Points to add; ``rows`` are read if :func:`needs_rows` requires them.
     limits : Limits
         How far the compression may go.
 
@@ -166,7 +166,7 @@ def compress(
 def with_code(compressor: Compressor, dtype: np.dtype[Any]) -> Compressor:
     """Add the address of what :func:`compress` does on points of ``dtype``, for compiled loops.
 
-    It goes with the kind, which may change in the midst of learning, and means nothing in another
+    The address depends on the kind, which may change while learning, and is invalid in another
     process: ask for it at each call of a loop.
     """
     return compressor._replace(code=_address(compressor.kind, dtype))

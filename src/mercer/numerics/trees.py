@@ -118,11 +118,11 @@ def grow(
     share : float
         Part of the rows that a tree sees.
     n_columns : int
-        Columns that a tree sees at most.
+        Largest number of columns that a tree sees.
     n_sketches : int
-        Combinations of targets by which a tree splits at most.
+        Largest number of combinations of targets by which a tree splits.
     seed : int
-        Of rows, columns and combinations.
+        Seed for rows, columns and combinations.
 
     Returns
     -------
@@ -195,7 +195,7 @@ def _histogram(
 
 @jit(nogil=True)
 def _best_split(histogram: Array, least_weight: float) -> tuple[float, int, int]:
-    """Gain of the best split, its column's place and the last bin that goes to the left."""
+    """Return the gain of the best split, the index of its column, and the last bin on the left."""
     n_columns, n_bins, width = histogram.shape
     n_targets = width - 1
     total, left = np.zeros(width), np.empty(width)
@@ -307,7 +307,7 @@ def _grow_one(
 def _take_off(
     residuals: Array, places: Integers, rows: Integers, weights: Array, n_leaves: int, rate: float
 ) -> None:
-    """Take a part of the mean of each leaf, which some rows tell, off the residuals of all."""
+    """Subtract a share of each leaf's mean, computed from some rows, from the residuals of all."""
     n_targets = residuals.shape[1]
     sums, counted = np.zeros((n_leaves, n_targets)), np.ones(n_leaves)
     for r in rows:
@@ -348,7 +348,7 @@ def leaf_numbers(
     X : ndarray of shape (n_rows, n_columns)
         Rows, C-ordered.
     columns, cuts, children, roots
-        Of a :class:`Forest`.
+        Arrays of a :class:`Forest`.
     """
     n = X.shape[0]
     found = np.empty((roots.size, n), dtype=np.int32)
@@ -369,7 +369,7 @@ def indicator_products(leaves: NDArray[np.int32], weights: Array, sums: Array) -
     Parameters
     ----------
     leaves : ndarray of shape (n_trees, n_rows)
-        Those that are 1, in rising order of the trees.
+        Indicators with value 1, in the order of the trees.
     weights : ndarray of shape (n_rows,)
         Weights of the rows.
     sums : ndarray of shape (n_leaves, n_leaves)

@@ -1,8 +1,8 @@
 r"""KOMP on a triangular square root of the inverse Gram matrix, for ill-conditioned dictionaries.
 
-The state is :math:`T = L^{-1}`, L being the Cholesky factor of the Gram matrix, so that
-:math:`P = T^T T`. Its rounding errors grow with cond(K), those of an explicit inverse with
-cond(K)². It costs O(M²) in plain loops for every point added or removed, so it is a fall-back.
+The state is :math:`T = L^{-1}`, with L the Cholesky factor of the Gram matrix, so that :math:`P =
+T^T T`. Its rounding errors grow with cond(K), those of an explicit inverse with cond(K)². Adding or
+removing a point costs O(M²) in plain loops, so this is a fall-back.
 
 A point is added by :math:`l = T k`, :math:`\pi = k(x,x) - \|l\|^2` (the squared distance to the
 span) and the new row :math:`[-l^T T, 1] / \sqrt{\pi}`. It is removed by plane rotations that push

@@ -1,7 +1,7 @@
 r"""Risks: what is minimised in place of the mean loss.
 
-A risk says how the losses of single rows add up to an objective. Any loss may be inside, and any
-expansion may hold the function.
+A risk defines how the losses of single rows are combined into an objective. It works with any loss
+and any expansion.
 
 - :class:`CVaR`, :class:`UpperSemideviation` and :class:`Entropic` control the tail: they pay for
   rare large losses. They never reward a larger loss.
@@ -90,7 +90,8 @@ def as_risk(value: Any) -> Risk | None:
     Raises
     ------
     ValueError
-        For an unknown name, a parameter that the risk does not take, or something that is no risk.
+        For an unknown name, a parameter that the risk does not have, or something that is not a
+        risk.
 
     Examples
     --------

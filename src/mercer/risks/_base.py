@@ -33,11 +33,11 @@ class Tracker(Component):
     Parameters
     ----------
     rule : {"momentum", "scgd", "nasa"}, default="momentum"
-        - ``"momentum"``: :math:`g_{t+1} = (1-\beta)(g_t - h_\xi(f_{t-1})) + h_\xi(f_t)`. Takes out
-          what the last step did to f, and so needs f before that step, too.
+        - ``"momentum"``: :math:`g_{t+1} = (1-\beta)(g_t - h_\xi(f_{t-1})) + h_\xi(f_t)`. Corrects
+          for the last step's change of f, so it also needs f before that step.
         - ``"scgd"``: :math:`g_{t+1} = (1-\beta) g_t + \beta h_\xi(f_t)`. Lags behind f, but does
-          not add the noise of differences: the better rule for heavy-tailed losses, and for steps
-          much above ``rate``.
+          not add the noise of differences: better for heavy-tailed losses, and for steps much above
+          ``rate``.
         - ``"nasa"``: ``"scgd"`` with an averaged direction of f; all on one time scale.
     rate : float, default=0.1
         :math:`\beta` in (0, 1]: the weight of the newest sample. At least half of the step size is
@@ -188,17 +188,17 @@ class Risk(Component, ABC):
     with the loss :math:`l` of a row, expectations :math:`g` that the learner tracks, and scalars
     :math:`v` that it moves along with f. To add an objective:
 
-    1. Set ``n_inner`` to the length of :math:`g`, and define :meth:`inner` unless
-       :math:`h` is the loss itself.
-    2. Set ``n_scalars`` to the length of :math:`v`, and define :meth:`start` and
-       :meth:`scalar_steps`, unless there are none.
+    1. Set ``n_inner`` to the length of :math:`g`, and define :meth:`inner` unless :math:`h` is the
+       loss itself.
+    2. Set ``n_scalars`` to the length of :math:`v`; if it is not 0, define :meth:`start` and
+       :meth:`scalar_steps`.
     3. Define :meth:`outer`: :math:`\phi` and its partial derivatives, for all rows at once.
-       ``unit`` is the scale of the loss: what is not free of units (a weight of a squared loss, a
-       smoothing, a step) must be multiplied by the power of it that makes
-       :math:`\phi(cl, cg, cv; c\,\text{unit}) = c\,\phi(l, g, v; \text{unit})`.
-    4. If weights have no bound, as below, take a ``clip``: a row far out may make a step of any
-       size. Declare ``largest_weight``, ``monotone`` and ``inner_range`` where they are better than
-       the cautious values here: automatic step sizes and trackers use them.
+       ``unit`` is the scale of the loss: numbers with a unit (a weight of a squared loss, a
+       smoothing, a step) must be multiplied by the power of it that makes :math:`\phi(cl, cg, cv;
+       c\,\text{unit}) = c\,\phi(l, g, v; \text{unit})`.
+    4. If weights have no bound, as below, take a ``clip``: an outlying row may otherwise make a
+       step of any size. Declare ``largest_weight``, ``monotone`` and ``inner_range`` if they are
+       better than the cautious values here: automatic step sizes and trackers use them.
 
     Parameters go into ``__init__`` unchanged and are checked in ``_check``, which should call
     ``super()._check()``. Sums and positive multiples of risks are risks: see :class:`Mixture`.
@@ -206,12 +206,12 @@ class Risk(Component, ABC):
     Attributes
     ----------
     n_inner : int
-        Length m of g; 0 if there is no inner expectation, so that one sample is enough.
+        Length m of g; 0 without an inner expectation, so that one sample is enough.
     n_scalars : int
         Length k of v.
     largest_weight : float or None
-        Bound on the factor by which the slope of a row's loss is multiplied, whether
-        :math:`|\partial\phi/\partial l|` alone or together with the expectation of the outer slope
+        Bound on the factor by which the slope of a row's loss is multiplied, both for
+        :math:`|\partial\phi/\partial l|` alone and together with the expectation of the outer slope
         in g; None if there is none.
     monotone : bool
         Whether a larger loss is never rewarded, whatever the distribution of the losses.
@@ -271,7 +271,7 @@ class Risk(Component, ABC):
     units: float | str = "running"
     clip: float | None = None
     tracker: Tracker | str = "momentum"
-    #: What :meth:`describe` says, with the risk as ``{risk}``; its ``repr`` if empty.
+    #: Text of :meth:`describe`, with the risk as ``{risk}``; its ``repr`` if empty.
     _summary: ClassVar[str] = ""
 
     _parameters = parameters(
@@ -282,7 +282,7 @@ class Risk(Component, ABC):
 
     @property
     def tracking(self) -> Tracker | None:
-        """The tracker; None if there is no inner expectation to follow."""
+        """The tracker; None without an inner expectation to track."""
         return as_tracker(self.tracker) if self.n_inner else None
 
     @property
@@ -307,12 +307,12 @@ class Risk(Component, ABC):
         Returns
         -------
         inner : Inner
-            With m = ``n_inner`` columns.
+            Inner values, with m = ``n_inner`` columns.
 
         Raises
         ------
         NotImplementedError
-            If the risk has more than one inner expectation and does not say which.
+            If the risk has more than one inner expectation and does not define this method.
         """
         if self.n_inner > 1:
             raise NotImplementedError(
@@ -330,9 +330,9 @@ class Risk(Component, ABC):
         losses : ndarray of shape (n,)
             Loss of each row.
         inner : ndarray of shape (m,)
-            g of now.
+            Present value of g.
         scalars : ndarray of shape (k,)
-            v of now.
+            Present value of v.
         unit : float
             Scale of the loss, above 0, in its units.
 
@@ -347,7 +347,7 @@ class Risk(Component, ABC):
         Parameters
         ----------
         losses : ndarray of shape (n,)
-            Losses of the first rows, at least one.
+            Losses of the first rows, one or more.
 
         Returns
         -------
@@ -356,7 +356,7 @@ class Risk(Component, ABC):
         Raises
         ------
         NotImplementedError
-            If the risk has scalars and does not say where they start.
+            If the risk has scalars and does not define this method.
         """
         return self._no_scalars("start(losses)")
 
@@ -375,7 +375,7 @@ class Risk(Component, ABC):
         Raises
         ------
         NotImplementedError
-            If the risk has scalars and does not say how they move.
+            If the risk has scalars and does not define this method.
         """
         return self._no_scalars("scalar_steps(unit)")
 
@@ -448,16 +448,16 @@ def _require_one_tracker(mixture: Mixture) -> None:
 class Mixture(Risk):
     r"""Weighted sum of risks, :math:`\sum_i w_i R_i(f)`.
 
-    The inner expectations and the scalars of the parts stand side by side and share nothing. Also
-    written with operators: ``0.5 * CVaR(0.9) + 0.5 * Mean()``.
+    The inner expectations and the scalars of the parts are kept side by side and share nothing.
+    Mixtures can also be written with operators: ``0.5 * CVaR(0.9) + 0.5 * Mean()``.
 
-    A part with a number as ``units`` keeps it; the others have those of the mixture. All parts
-    that have something to track must have the same ``tracker``.
+    A part with a number as ``units`` keeps it; the other parts use the units of the mixture. All
+    parts that track something must have the same ``tracker``.
 
     Parameters
     ----------
     risks : list of Risk
-        The parts, at least one; none with a ``clip`` of its own, which is for the sum only.
+        One or more parts, without a ``clip``, which is for the sum only.
     weights : list of float or None, default=None
         Weights :math:`w_i`, above 0. None: equal ones that sum to 1.
     clip : float or None, default=None
@@ -534,7 +534,7 @@ class Mixture(Risk):
 
     @property
     def scalar_names(self) -> tuple[str, ...]:
-        """Those of the parts; names that occur again are numbered."""
+        """Names from the parts; repeated names are numbered."""
         names: list[str] = []
         for name in (name for part in self.risks for name in part.scalar_names):
             again = names.count(name) + sum(other.startswith(f"{name}_") for other in names)
@@ -558,7 +558,7 @@ class Mixture(Risk):
 
     @property
     def inner_range(self) -> tuple[float, float]:  # type: ignore[override]
-        """Smallest range that holds those of all parts with inner expectations."""
+        """Smallest range that contains the ranges of all parts with inner expectations."""
         ranges = [part.inner_range for part in self.risks if part.n_inner]
         if not ranges:
             return -math.inf, math.inf
@@ -599,7 +599,7 @@ class Mixture(Risk):
         return np.concatenate([part.start(losses) for part in self.risks])
 
     def scalar_steps(self, unit: float) -> Array:
-        """See :class:`Risk`: divided by the weights, so that the scalars move as they do alone."""
+        """Return the parts' steps divided by their weights, so scalars move as they do alone."""
         return np.concatenate(
             [part.scalar_steps(_unit_of(part, unit)) / w for part, w, _, _ in self._parts()]
         )
@@ -644,7 +644,7 @@ def _scaled(risk: Risk, factor: float) -> Mixture:
 
 
 def _terms(risk: Any) -> list[tuple[Risk, float]]:
-    # A mixture with a clip or units of its own is kept whole.
+    # A mixture with its own clip or units is kept whole.
     if type(risk) is Mixture and risk.clip is None and risk.units == "running":
         return [(part, weight) for part, weight, _, _ in risk._parts()]
     return [(risk, 1.0)]

@@ -28,14 +28,14 @@ class DeviationRisk(Risk):
     .. math:: \phi(l, g) = l + \eta S\, d(z / S), \qquad z = l - g, \quad g = E[l]
 
     with the weight :math:`\eta` and the scale :math:`S` of the loss. The slope of a row's loss is
-    weighted by :math:`a = 1 + \eta d'(z/S)`, that of the inner sample by :math:`b = 1 - a`. A
-    subclass gives :math:`d` and :math:`d'` in :meth:`deviation`.
+    weighted by :math:`a = 1 + \eta d'(z/S)`, the slope of the inner sample by :math:`b = 1 - a`. A
+    subclass defines :math:`d` and :math:`d'` in :meth:`deviation`.
 
-    Two safeguards keep the weights within reason, because polynomials of the loss otherwise make
-    a run explode. Beyond ``max_deviation`` the deviation goes on along its tangent, which bounds
-    the weights; with ``clamp`` a negative :math:`a`, which would push f *away* from rows with a
-    small loss, becomes 0 before :math:`b` is taken from it. Neither makes such a risk monotone: a
-    row's total weight is :math:`a + E[b]`.
+    Two safeguards limit the weights, because polynomials of the loss otherwise make a run explode.
+    Beyond ``max_deviation`` the deviation continues along its tangent, which bounds the weights.
+    With ``clamp``, a negative :math:`a`, which would push f *away* from rows with a small loss,
+    becomes 0 before :math:`b` is computed. Neither makes such a risk monotone: a row's total weight
+    is :math:`a + E[b]`.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class DeviationRisk(Risk):
         Returns
         -------
         bounds : tuple of float or None
-            By default the slopes at both ends, of the line if there is no ``max_deviation``,
+            By default the slopes at both ends (of the line, if there is no ``max_deviation``),
             which is right for convex deviations; None if they are not finite.
         """
         reach = math.inf if self.max_deviation is None else float(self.max_deviation)
@@ -210,7 +210,7 @@ class UpperSemideviation(DeviationRisk):
         self._check()
 
     def deviation(self, u: Array) -> tuple[Array, Array]:
-        """See :class:`DeviationRisk`: the positive part."""
+        """Return the positive part and its slope."""
         return positive_part(u, self.smoothing)
 
 
@@ -225,7 +225,7 @@ class Variance(DeviationRisk):
     weight : float, default=0.5
         :math:`\eta`, at least 0.
     max_deviation : float or None, default=10.0
-        :math:`|z|` beyond which the square goes on along its tangent, in units of S; None for the
+        :math:`|z|` beyond which the square continues along its tangent, in units of S; None for the
         square everywhere, with unbounded weights.
     clamp : bool, default=True
         Whether negative weights are set to 0.
@@ -275,7 +275,7 @@ class Variance(DeviationRisk):
         self._check()
 
     def deviation(self, u: Array) -> tuple[Array, Array]:
-        """See :class:`DeviationRisk`: the square."""
+        """Return the square and its slope."""
         return u**2, 2.0 * u
 
 
@@ -338,7 +338,7 @@ class Semivariance(DeviationRisk):
         self._check()
 
     def deviation(self, u: Array) -> tuple[Array, Array]:
-        """See :class:`DeviationRisk`: the square of the positive part."""
+        """Return the square of the positive part and its slope."""
         s, ds = positive_part(u, self.smoothing)
         return s**2, 2.0 * s * ds
 
@@ -422,7 +422,7 @@ class CentralMoments(DeviationRisk):
         self._check()
 
     def deviation(self, u: Array) -> tuple[Array, Array]:
-        """See :class:`DeviationRisk`: the sum of the powers."""
+        """Return the sum of the powers and its slope."""
         base, slope = positive_part(u, self.smoothing) if self.positive else (u, np.ones_like(u))
         value, derivative = np.zeros_like(u), np.zeros_like(u)
         for p in range(2, self.order + 1):

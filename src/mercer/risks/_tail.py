@@ -20,7 +20,7 @@ class Mean(Risk):
     Parameters
     ----------
     units : "running" or float, default="running"
-        Without effect, as the mean has no other scale than that of the loss; all risks take it.
+        No effect, since the mean has the scale of the loss; accepted because all risks have it.
 
     Raises
     ------
@@ -59,7 +59,7 @@ _Weighed = tuple[Array, Array, NDArray[np.bool_]]
 
 
 class _CertaintyEquivalent(Risk):
-    r"""Base of the risks :math:`\min_v E[\phi(l, v)]`: one scalar, and nothing to track.
+    r"""Base class of the risks :math:`\min_v E[\phi(l, v)]`: one scalar, and nothing to track.
 
     The best v is where the weights :math:`\partial\phi / \partial l` are 1 in the mean.
     """
@@ -118,7 +118,7 @@ class CVaR(_CertaintyEquivalent):
     References
     ----------
     Rockafellar and Uryasev (2000), "Optimization of conditional value-at-risk". COLK, Section II,
-    names it beside the semivariance.
+    mentions it with the semivariance.
 
     Examples
     --------
@@ -182,7 +182,7 @@ class CVaR(_CertaintyEquivalent):
         return value, slope / (1.0 - self.level), np.zeros(len(losses), dtype=bool)
 
     def start(self, losses: Array) -> Array:
-        """See :class:`Risk`: the quantile of the first losses."""
+        """Return the quantile of the first losses."""
         return np.array([np.quantile(losses, self.level)])
 
 
@@ -192,9 +192,9 @@ class Entropic(_CertaintyEquivalent):
     .. math:: \rho \log E[e^{l/\rho}] = \min_v E[\phi], \qquad
         \phi(l, v) = v + \rho\big(e^{(l - v)/\rho} - 1\big), \qquad \rho = T S
 
-    with the scale :math:`S` of the loss; at the minimum :math:`v` is the risk itself. Written so,
-    one sample a step is enough and nothing has to be tracked. Between the mean
-    (:math:`T \to \infty`) and the largest loss (:math:`T \to 0`).
+    with the scale :math:`S` of the loss; at the minimum :math:`v` is the risk itself. In this form
+    one sample per step is enough and nothing has to be tracked. It lies between the mean (:math:`T
+    \to \infty`) and the largest loss (:math:`T \to 0`).
 
     Parameters
     ----------
@@ -204,9 +204,9 @@ class Entropic(_CertaintyEquivalent):
         Step size of :math:`v`, above 0, in units of :math:`\rho`: about the weight of the newest
         loss in :math:`v`.
     max_weight : float, default=20.0
-        Largest weight of a row, above 1: beyond it the exponential goes on along its tangent, so
-        that a large loss neither overflows nor throws f away. Where it acts, the risk of the
-        losses is lower than the exponential's.
+        Largest weight of a row, above 1: beyond it the exponential continues along its tangent, so
+        that a large loss neither overflows nor makes f jump. It makes the risk lower than with the
+        exponential.
     clip : float or None, default=None
         Largest multiple of a slope that enters f; None: no limit. See :class:`Risk`.
     units : "running" or float, default="running"
@@ -281,5 +281,5 @@ class Entropic(_CertaintyEquivalent):
         return value, weights, exponent > largest
 
     def start(self, losses: Array) -> Array:
-        """See :class:`Risk`: the mean of the first losses, which the risk is never below."""
+        """Return the mean of the first losses, which is never above the risk."""
         return np.array([np.mean(losses)])

@@ -105,7 +105,7 @@ def risk_of_rows(
 
 
 def check_outer(risk: Risk, outer: Outer, n: int) -> None:
-    """Raise ValueError if a risk's own ``outer`` returned something else than it should."""
+    """Raise ValueError if a user's ``outer`` returns values of a wrong form."""
     if not isinstance(outer, Outer):
         raise ValueError(
             f"{type(risk).__name__}.outer must return an Outer(value, by_loss, by_inner, "

@@ -1,4 +1,4 @@
-"""What the columns of a table are, and what becomes of them: for people to look at."""
+"""Audit of a table: what each column holds and how it was encoded, for people to read."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _HEADER = ("column", "kind", "becomes", "inputs", "missing", "remarks")
 
 @dataclass(frozen=True)
 class ColumnAudit:
-    """What one column is, and what became of it.
+    """Audit of one column.
 
     Attributes
     ----------
     name : str
-        Of the column.
+        Name of the column.
     kind : str
         What it was taken for: "number", "category", "boolean", "date", "time", "text",
         "identifier" or "copy".
     becomes : str
-        What is made of it; "left out" if nothing.
+        How it was encoded; "left out" if it was not.
     n_inputs : int
-        Columns of the matrix that are made of it.
+        Number of inputs that encode it.
     missing : float
         Share of the rows without a value; NaN if nobody counted.
     remarks : str
@@ -53,7 +53,7 @@ class ColumnAudit:
 
     @property
     def left_out(self) -> bool:
-        """Whether no input is made of it."""
+        """Whether the column is not encoded as any input."""
         return not self.n_inputs
 
     def cells(self) -> tuple[str, ...]:
@@ -64,9 +64,9 @@ class ColumnAudit:
 
 
 class TableAudit(Sequence[ColumnAudit]):
-    """What all columns of a table are, and what became of them.
+    """Audit of all columns of a table.
 
-    Printed it is a compact table; columns that are alike, as those of an image, share a line.
+    It prints as a compact table; similar columns, such as those of an image, share a line.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class TableAudit(Sequence[ColumnAudit]):
         return TableAudit(columns, self.n_rows)
 
     def with_leaks(self, leaks: Mapping[str, str]) -> TableAudit:
-        """Return it with remarks on columns that tell the target alone, and how."""
+        """Return the audit with remarks on columns that alone reveal the target, and how."""
         return self.remarked({name: f"LEAK? {said}" for name, said in leaks.items()})
 
     def to_records(self) -> list[dict[str, Any]]:
@@ -166,7 +166,7 @@ def _cut(text: str, widest: int) -> str:
 
 
 def _groups(columns: Sequence[ColumnAudit], *, alone: bool) -> Iterator[list[ColumnAudit]]:
-    """Join neighbours whose lines would say the same."""
+    """Join neighbouring columns whose lines would be equal."""
     group: list[ColumnAudit] = []
     for one in columns:
         if group and (alone or one.cells()[1:] != group[0].cells()[1:]):
@@ -195,7 +195,7 @@ def audit_of(
     readings : Readings
         How they are read.
     statistics : TableStatistics
-        Of what was read.
+        Statistics of the rows read.
     encoding : TableEncoding
         Made of these.
     """
@@ -238,7 +238,7 @@ def _becomes(reading: Reading, made: Mapping[str, Sequence[str]]) -> str:
 
 
 def _why_unused(name: str, statistics: TableStatistics) -> str:
-    """Say why nothing is made of a column."""
+    """Return why a column is left out."""
     if statistics.missing(name) >= statistics.n_rows:
         return "no value"
     if name in statistics.number_names:
@@ -256,19 +256,19 @@ def _why_unused(name: str, statistics: TableStatistics) -> str:
 
 _FEWEST_ROWS = 30
 _EXACT = 0.9999  # correlation of a copy
-_PURE = 0.999  # share of the rows that a value tells the class of
-_ROWS_A_VALUE = 5  # in the mean, that a value must have to tell anything
+_PURE = 0.999  # share of rows whose class a value determines
+_ROWS_A_VALUE = 5  # mean number of rows per value needed for a conclusion
 
 
 def leaks_of(view: TableView, names: Sequence[str], y: NDArray[Any]) -> dict[str, str]:
-    """Find columns that tell the target alone: they may not be known when it is to be predicted.
+    """Find columns that alone reveal the target: they may be unknown at prediction time.
 
     Parameters
     ----------
     view : TableView
         First rows, as they are read.
     names : sequence of str
-        Columns to look at.
+        Columns to examine.
     y : ndarray of shape (n_rows,)
         Targets: float64 for quantities, anything else for labels.
 
@@ -322,7 +322,7 @@ def _ranks(x: Floats) -> Floats:
 
 
 def _tells(column: Numbers | Levels, labels: NDArray[np.int64]) -> str:
-    """Say whether the values of a column tell classes apart."""
+    """Return a remark if the values of a column separate the classes."""
     n = labels.size
     n_classes = int(labels.max()) + 1
     most = int(np.bincount(labels).max())
@@ -345,7 +345,7 @@ def _tells(column: Numbers | Levels, labels: NDArray[np.int64]) -> str:
 
 
 def _splits(x: Floats, labels: NDArray[np.int64]) -> bool:
-    """Whether one threshold tells two classes apart."""
+    """Return whether one threshold separates two classes."""
     known = np.isfinite(x)
     if np.count_nonzero(known) < max(_FEWEST_ROWS, labels.size / 2):
         return False

@@ -32,7 +32,7 @@ class ColumnGrid(NamedTuple):
     values : ndarray of shape (n_values,)
         In the units of the column, or names of categories.
     inputs : ndarray of shape (n_values, n_inputs) or (n_values, n_rows, n_inputs)
-        Inputs of each of them; of dates those of each row, which keeps its own time of the day.
+        Inputs for each value; for dates, the inputs for each row, which keeps its own time of day.
     slots : ndarray of shape (n_inputs,)
         Which of all inputs these are.
     missing : ndarray of shape (n_inputs,) or None
@@ -104,7 +104,7 @@ def column_grid(
     values : sequence or None, default=None
         These values instead.
     part : str, default=""
-        Of a date: the part of the calendar that varies, the rest being as it is.
+        For dates, the part of the calendar to vary while the rest is unchanged.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def column_grid(
     Raises
     ------
     ValueError
-        If the column or its part is no input, or is of text and there are no values.
+        If the column or its part is not an input, or the column is text and no values are given.
     """
     name = reading.name
     if part:

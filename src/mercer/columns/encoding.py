@@ -24,9 +24,9 @@ Floats = NDArray[np.float64]
 _LARGEST_SPAN = 100.0
 _PIXEL_COLUMNS = 32
 _PIXEL_MAXIMUM = 255.0
-_COMMON = 50  # rows of a category that has an output beside the mean of the target in it
-_MANY_LEVELS = 30  # categories from which the means of the target in them are an input
-_DIRECTIONS = 64  # of all columns of text
+_COMMON = 50  # rows that give a category its own output in addition to the mean of the target
+_MANY_LEVELS = 30  # with more categories, their mean targets become an input
+_DIRECTIONS = 64  # of all text columns together
 _DIRECTIONS_OF_ONE = 32
 
 
@@ -110,7 +110,7 @@ class TableEncoding:
     statistics : TableStatistics
         Statistics of the rows that the map is made for; not kept.
     categories : int
-        Largest number of categories of a column with an output of their own.
+        Largest number of categories of a column that have their own output.
     min_count : int
         Rarer categories share the output "other".
     scaling : str
@@ -127,8 +127,8 @@ class TableEncoding:
     owners : list of str
         Column that each output is made of.
     folded : dict of str to (int, int, int)
-        Columns with more frequent categories than outputs: number of frequent ones, how many of
-        them have no output of their own, and rows that hold these.
+        Columns with more frequent categories than outputs: number of frequent categories, how many
+        of them share an output, and the rows that hold these.
     repeats : bool
         Whether rows to predict get the means of other folds, as those that are learned do.
 
@@ -174,13 +174,14 @@ class TableEncoding:
             else:
                 seen, frequent = statistics.levels[name], None
                 if self._place_means(name, statistics):
-                    # Beside it, only common categories that tell something are worth an output.
+                    # In addition to the mean, only common categories that differ from it are worth
+                    # an output.
                     tell = self._means[name].means.telling()
                     least = max(min_count, _COMMON)
                     frequent = [level for level in tell if seen.counts.get(level, 0) >= least]
                     frequent = frequent if len(frequent) <= categories else []
                 self._levels[name] = self._place_levels(name, seen, categories, min_count, frequent)
-        # Beyond a bound not all levels are counted: whether one was there is then not known.
+        # Beyond a bound not all levels are counted, so whether one occurred is unknown.
         self._known = {
             name: frozenset(seen.counts)
             for name, seen in statistics.levels.items()
@@ -274,9 +275,9 @@ class TableEncoding:
         view : TableView
             The table.
         dtype : dtype
-            Of the result.
+            Type of the result.
         learned : bool, default=False
-            Whether these are rows to learn from, which must not see their own targets in means.
+            Whether these rows will be learned, so that means must not contain their own targets.
 
         Returns
         -------
@@ -307,9 +308,9 @@ class TableEncoding:
         Parameters
         ----------
         name : str
-            Of the column.
+            Name of the column.
         column : Levels
-            Its values.
+            Values of the column.
         out : ndarray of shape (n_rows, n_features_out)
             Where to write; 0 before.
         folds : ndarray of shape (n_rows,) or None, default=None
@@ -332,14 +333,14 @@ class TableEncoding:
             out[:, sums.first : sums.first + values.shape[1]] = values
 
     def frequent_levels(self, name: str, most: int) -> list[str]:
-        """Categories of a column that have an output or a mean of their own, sorted.
+        """Return the categories of a column that have their own output or mean, sorted.
 
         Parameters
         ----------
         name : str
-            Of the column.
+            Name of the column.
         most : int
-            At most so many: of those with means the most frequent ones.
+            Largest number of categories; of those with means, the most frequent are returned.
         """
         if name not in self._means:
             slots = self._levels[name]
@@ -355,7 +356,7 @@ class TableEncoding:
         Parameters
         ----------
         name : str
-            Of the column.
+            Name of the column.
         X : ndarray of shape (n_rows, n_features_out)
             Encoded rows.
         """
@@ -371,14 +372,14 @@ class TableEncoding:
         return np.where(X[:, gap] > 0.5, np.nan, values) if gap >= 0 else values
 
     def encode_number(self, name: str, values: Floats, out: NDArray[np.floating]) -> None:
-        """Write the outputs of a column of numbers; of NaN those of a gap.
+        """Write the outputs of a numeric column; NaN gets the outputs of a missing value.
 
         Parameters
         ----------
         name : str
-            Of the column.
+            Name of the column.
         values : ndarray of shape (n_rows,)
-            Its values.
+            Values of the column.
         out : ndarray of shape (n_rows, n_features_out)
             Where to write.
         """
@@ -391,7 +392,7 @@ class TableEncoding:
             out[:, self._missing_slot[row]] = absent
 
     def new_categories(self, view: TableView) -> dict[str, tuple[int, str]]:
-        """Count rows with categories that were not there, for columns where all were counted."""
+        """Count rows with unseen categories, in columns of which all categories were counted."""
         found = {}
         for name, known in self._known.items():
             column = level_column(view, name)

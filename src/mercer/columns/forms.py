@@ -35,7 +35,7 @@ _SAMPLE = 200  # different values that are tried in all orders of dates
 _BOUNDS = 0.5  # share of cells such as <500 above which they name classes
 # Share of cells with a letter for thousands, from which it is more than part of a house number.
 _SCALED = 0.05
-# Letters that stand for counts although bare numbers are beside them; "5 m" are more often metres.
+# Letters that mean multiples even if bare numbers occur, too; "5 m" is more often metres.
 _COUNTED = frozenset("kKMB千万萬만億亿억")
 
 # -- numbers --------------------------------------------------------------------------------------
@@ -50,11 +50,10 @@ class NumberForm(Recorded):
     decimal : {".", ","}
         What stands before the decimals.
     unit : str
-        What stands beside all numbers, such as "%", "km" or "$".
+        Unit written next to all numbers, such as "%", "km" or "$".
     scale : str
-        The family of units of different sizes that stand beside each other: "count" where 1.3K and
-        963 are, "metres" where 2 km and 300 m are, see :data:`mercer.columns.written.FAMILIES`; ""
-        if all have the same unit.
+        Family of units of different sizes that occur together: "count" for 1.3K and 963, "metres"
+        for 2 km and 300 m, see :data:`mercer.columns.written.FAMILIES`; "" if all have one unit.
 
     Examples
     --------
@@ -75,7 +74,7 @@ class NumberForm(Recorded):
     def of(
         cls, levels: Sequence[str], counts: Sequence[int], *, mostly: float = MOSTLY
     ) -> Self | None:
-        """Find the form that most values have; None if there is none.
+        """Return the form of most values; None if there is none.
 
         Parameters
         ----------
@@ -117,17 +116,17 @@ class NumberForm(Recorded):
         if max(n_point, n_comma) < mostly * sum(counts):
             return None
         if n_point == n_comma:
-            # Bare numbers beside 1.234K are small whatever the mark means.
+            # Bare numbers among values such as 1.234K are small with either decimal mark.
             return comma if not scale and _has_thousands(by_comma, by_point) else point
         return point if n_point > n_comma else comma
 
     def read(self, levels: Sequence[str]) -> Floats:
-        """Read values; NaN for what is none of this form."""
+        """Return values as numbers; NaN for values of another form."""
         return read_numbers(levels, self.decimal, self.unit, self.scale)
 
 
 def _is_bound(match: Match) -> bool:
-    """Whether text says that a number is at least, or at most, so large."""
+    """Return whether text gives a bound, such as "at least 5", instead of a number."""
     return match is not None and bool(match["bound"] or match["more"])
 
 
@@ -144,7 +143,7 @@ def _plain(found: Sequence[Match], counts: Sequence[int], mostly: float) -> list
 
 
 def _counted(found: Sequence[Match], counts: Sequence[int], mostly: float) -> list[tuple[str, str]]:
-    """Return the unit beside thousands and millions, if there are such: 963 is no 963K then."""
+    """Return the unit that multiples have in common, if any: 963 then does not mean 963K."""
     behind = {match["after"]: match for match in found if match is not None}
     if not any(suffix_and_unit(match, "count")[0] for match in behind.values()):
         return []
@@ -172,7 +171,7 @@ def _counted(found: Sequence[Match], counts: Sequence[int], mostly: float) -> li
         return []
     if unit and bare_of_sized > (1.0 - mostly) * sum(counts):  # sizes such as 34B and 36C
         return []
-    if len(suffixes) == 1 and not unit:  # the unit of all: numbers stay multiples of it
+    if len(suffixes) == 1 and not unit:  # all share this suffix, so it is a unit
         unit = next(iter(suffixes))
     return [(unit, "count")]
 
@@ -205,7 +204,7 @@ def _sized(found: Sequence[Match], counts: Sequence[int], mostly: float) -> list
 
 
 def _has_thousands(values: Floats, as_decimals: Floats) -> bool:
-    """Whether marks part thousands, as in 1.234 beside 950, rather than decimals."""
+    """Return whether marks group thousands, as 1.234 among 950, and are not decimal marks."""
     with np.errstate(invalid="ignore"):
         marked = np.abs(values) > np.abs(as_decimals)
     whole = np.abs(values[values == as_decimals])
@@ -222,10 +221,10 @@ class DateForm(Recorded):
     Parameters
     ----------
     order : str
-        What comes first, of :attr:`ORDERS`: "ymd", "dmy", "mdy", with the month's name
-        "d month y" and so on; "time" for times of the day alone, "h:m:s", "1h 2m" and "PT1H2M" for
-        durations. Where a column has dates in several, they are joined by bars: "ymd|mdy". One with
-        a mark behind, as "dmy.", is of dates with that mark only.
+        Order of the parts, of :attr:`ORDERS`: "ymd", "dmy", "mdy", "d month y" with the month's
+        name, and so on; "time" for times of day; "h:m:s", "1h 2m" and "PT1H2M" for durations.
+        Several orders in one column are joined by bars: "ymd|mdy". A trailing mark, as in "dmy.",
+        means dates with that mark only.
     clear : bool
         Whether no other order would do, as it would if no day were above the 12th.
 
@@ -255,7 +254,7 @@ class DateForm(Recorded):
         mostly: float = MOSTLY,
         among: Collection[str] = tuple(ORDERS),
     ) -> Self | None:
-        """Find the form that most values have; None if there is none.
+        """Return the form of most values; None if there is none.
 
         Parameters
         ----------
@@ -300,7 +299,7 @@ class DateForm(Recorded):
         return not self.is_time and self.order.split("|")[0] in CLOCKS
 
     def read(self, levels: Sequence[str]) -> Floats:
-        """Seconds since 1970, or of the day; NaN for what is none of this form."""
+        """Return seconds since 1970, or since midnight; NaN for values of another form."""
         return read_dates(levels, self.order)
 
 
@@ -368,13 +367,13 @@ def _unmarked(order: str) -> str:
 
 
 def _joined(fits: dict[str, NDArray[np.bool_]], counts: NDArray[np.int64]) -> tuple[int, list[str]]:
-    """Return the fewest orders that read what all of them do, the commonest first."""
+    """Return the fewest orders that read as much as all together, the most common first."""
     orders: list[str] = []
     known = np.zeros(len(counts), dtype=bool)
     places = list(ORDERS)
     either = np.any(list(fits.values()), axis=0)
     ranks = {
-        # Where some cells are no times of the day, 5:30 beside them is no such time.
+        # If some cells are not times of day, 5:30 is not one either.
         order: (
             order == "time" and not np.array_equal(fit, either),
             -int(np.dot(fit, counts)),

@@ -23,7 +23,7 @@ def content_keys(seed: int, columns: Sequence[Any]) -> Keys:
     Parameters
     ----------
     seed : int
-        Of the draw.
+        Seed of the draw.
     columns : sequence of ndarray of shape (n,) or (n, k)
         All that the rows hold: numbers, or labels of any kind.
 

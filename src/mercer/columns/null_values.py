@@ -15,15 +15,15 @@ from mercer.exceptions import ParameterError
 
 _ALL = ""  # columns
 
-#: Cells of text files that are gaps in any column: those of pyarrow, and that of databases.
+#: Cells of text files that mean a missing value in any column: pyarrow's, and a database's.
 _USUAL = frozenset(
     (
         *("", "NA", "N/A", "n/a", "NaN", "nan", "-NaN", "-nan", "null", "NULL", "\\N"),
         *("#N/A", "#NA", "#N/A N/A", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
     )
 )
-#: Text may mean what these say: a fence of kind "None", a minus. So they are gaps among numbers
-#: only.
+#: These may be real text, such as a fence of kind "None" or a minus, so they mean a missing value
+#: only among numbers.
 _AMONG_NUMBERS = frozenset(
     (
         *("None", "none", "NONE", "Null", "Nan", "NAN", "na", "Na", "nil", "NIL", "n.a.", "N.A."),
@@ -49,8 +49,8 @@ class NullValues:
     Parameters
     ----------
     marks : tuple of (str, str), default=()
-        A column, or "" for all of them, and what stands there for nothing. An empty mark says that
-        the usual ones are values there.
+        A column, or "" for all columns, and the text that means a missing value there. An empty
+        text means that the usual marks are values in that column.
 
     Examples
     --------
@@ -63,18 +63,18 @@ class NullValues:
 
     @classmethod
     def of(cls, value: Any) -> Self:
-        """Read what somebody says.
+        """Return the setting for a user's ``null_values``.
 
         Parameters
         ----------
         value : str, number, sequence of these, mapping of columns to these, or None
-            A mark or several, for all columns, or for some, of which "" means all. An empty mark
-            says that the usual ones are values.
+            One or several marks for all columns, or a mapping from columns to marks, with "" for
+            all columns. An empty mark means that the usual marks are values.
 
         Raises
         ------
         ParameterError
-            If it is none of these.
+            If ``value`` is of another kind.
 
         Examples
         --------
@@ -108,20 +108,20 @@ class NullValues:
         return found
 
     def within(self, columns: Iterable[str]) -> Self:
-        """Return those of some columns, and of all."""
+        """Return the marks of some columns, and the marks for all columns."""
         there = {_ALL, *columns}
         return type(self)(tuple(one for one in self.marks if one[0] in there))
 
     @property
     def columns(self) -> list[str]:
-        """Columns with marks of their own."""
+        """Columns that have their own marks."""
         return [column for column in self.to_config() if column != _ALL]
 
     @cached_property
     def by_cell(self) -> tuple[str, ...]:
-        """Columns in which cells of text files mean something else than in others.
+        """Columns in which text cells are interpreted differently from other columns.
 
-        Numbers can be told from others once they are read.
+        Marks that are numbers are not included, since they are recognised after reading.
         """
         own = [name for name, mark in self.marks if name != _ALL and number_of(mark) is None]
         return tuple(dict.fromkeys(own))
@@ -130,7 +130,7 @@ class NullValues:
         return bool(self.marks)
 
     def has_usual(self, column: str = _ALL) -> bool:
-        """Whether the usual marks stand for nothing in a column."""
+        """Return whether the usual marks mean a missing value in a column."""
         return not {(_ALL, ""), (column, "")} & {*self.marks}
 
     def named(self, column: str = _ALL) -> tuple[str, ...]:
@@ -182,7 +182,7 @@ def moment_of(mark: str) -> float | None:
 
 
 def _written(mark: Any) -> str | None:
-    """Return a mark as text; None if it is none."""
+    """Return a mark as text; None if it is invalid."""
     if isinstance(mark, str):
         return mark.strip()
     if isinstance(mark, bool) or not isinstance(mark, Real) or math.isnan(mark):
@@ -192,7 +192,7 @@ def _written(mark: Any) -> str | None:
 
 
 def _spelled(mark: str) -> tuple[str, ...]:
-    """Return how else a whole number may be written."""
+    """Return other ways to write a whole number."""
     number = number_of(mark)
     if number is None or abs(number) >= 2**53 or not number.is_integer():
         return (mark,)

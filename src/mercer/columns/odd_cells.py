@@ -17,7 +17,7 @@ _A = {
 
 
 class ReadError(ValueError):
-    """An error about a file that says everything already."""
+    """An error about a file whose message is complete."""
 
 
 class Unreadable:
@@ -26,7 +26,7 @@ class Unreadable:
     Parameters
     ----------
     strict : bool, default=True
-        Whether the first one is an error; else all are counted.
+        Whether the first odd cell raises an error; otherwise all are counted.
 
     Attributes
     ----------
@@ -70,13 +70,13 @@ such cells are taken for missing values.
         self.first.setdefault(name, (kind, cell, place))
 
     def merge(self, other: Unreadable) -> None:
-        """Take what others found, in rows that come behind."""
+        """Add cells that another reader found in later rows."""
         for name, n in other.counts.items():
             self.counts[name] = self.counts.get(name, 0) + n
             self.first.setdefault(name, other.first[name])
 
     def said(self, more: Mapping[str, int] = _NO_COUNTS) -> list[str]:
-        """Return what there is to say of them, but of columns of which all was said."""
+        """Return messages about odd cells, except for columns already reported."""
         return [
             f"The column {name!r} has {n:,} cell{'s' * (n != 1)} that cannot be read as "
             f"{_A.get(kind, kind)}, first {cell!r} in {place}: "
@@ -88,7 +88,7 @@ such cells are taken for missing values.
 
 
 def typed(setting: str) -> InPython:
-    """Advise to say what type a column is of."""
+    """Return the advice to declare the type of a column."""
     return InPython(
         f"choose a type with {setting}",
         ("convert it to Parquet with the types that you want",),

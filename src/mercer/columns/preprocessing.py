@@ -40,9 +40,9 @@ _STORED = Record(
     _statistics=Maybe(Part(TableStatistics)),
     texts=Named(Part(TextMap)),
 )
-# Rarer categories share an output; where there are few rows, fewer make one of their own.
+# Rarer categories share an output; with few rows, less frequent ones have their own.
 _RARE, _RARE_SHARE = 5, 20
-# From so many columns on the time goes into products of matrices, and float32 halves it.
+# With this many columns, matrix products take most of the time, and float32 halves it.
 _MANY_COLUMNS = 64
 
 
@@ -80,7 +80,7 @@ class TablePreprocessor(Component):
     transformation went on changing, a stored point and a new row would be measured in different
     units, and the function already learned would drift without a step being taken.
 
-    What becomes of a column is told by the first table seen, and :attr:`audit_` shows it:
+    The first table determines how each column is encoded; :attr:`audit_` shows the result:
 
     =====================  ========================================================================
     numbers                standardised, see ``scaling``; missing values become the mean
@@ -113,7 +113,7 @@ class TablePreprocessor(Component):
     Parameters
     ----------
     categories : int, default=128
-        Largest number of categories of a column with an output of their own, the most frequent
+        Largest number of categories of a column that have their own output, the most frequent
         first. At most 4,096 values of a column are counted at any time.
     min_count : int or None, default=None
         Categories seen less often in the warm-up share ``name=(other)``. None: 5, or a twentieth of
@@ -121,18 +121,18 @@ class TablePreprocessor(Component):
     warmup_rows : int or None, default=50_000
         Number of rows the statistics are taken from. None: all rows until :meth:`freeze`.
     scaling : {"auto", "standardize", "common", "none"}, default="auto"
-        Of numeric columns. "standardize": :math:`(x - \bar x) / s` per column with the population
-        standard deviation, at least 1/100 of the column's range. "common": one divisor for all
-        columns, the largest absolute value (255 for images), so that pixels that are rarely on
-        stay as unimportant as they are. "none": unchanged. "auto": division by 255 for pixels,
-        that is for at least 32 integer columns within 0..255 that are not mostly 0/1 and of which
-        the largest exceeds 127; "standardize" for all other columns.
+        Scaling of numeric columns. "standardize": :math:`(x - \bar x) / s` per column with the
+        population standard deviation, at least 1/100 of the column's range. "common": one divisor
+        for all columns, the largest absolute value (255 for images), so that pixels that are rarely
+        on remain unimportant. "none": unchanged. "auto": division by 255 for pixels (at least 32
+        integer columns within 0..255 that are not mostly 0/1, the largest above 127), otherwise
+        "standardize".
     exclude : sequence of str, default=()
-        Columns that are no features, such as the target or a row number. They may be absent when
-        transforming.
+        Columns that are not features, such as the target or a row number. They may be absent in
+        later tables.
     dtype : {"float64", "float32", "auto"}, default="float64"
-        Of the matrices; "auto" is float32 from 64 columns on, where products of matrices take the
-        time, and float64 of fewer.
+        Type of the matrices. "auto" is float32 from 64 columns on, where matrix products take most
+        of the time, otherwise float64.
     kinds : mapping of str to str or None, default=None
         What columns are, for those that would be taken for something else: "number", "category",
         "text", "date" (or "date:dmy" and the like, where days and months could be confused) or
@@ -143,16 +143,17 @@ class TablePreprocessor(Component):
         What becomes of numbers that look like identifiers, and of copies. Codes as text are always
         dropped, unless ``include`` names them: no row to come will have the same.
     null_values : str, number, sequence of these, mapping of columns to these, or None, default=None
-        Cells that stand for no value, such as -999, as in :class:`mercer_app.files.CsvDialect`: in
-        all columns, or in some, the target, too. Of tables in memory only what is named is a gap,
-        and what has no value of its own; an empty mark says that numbers such as -9999 are values.
+        Cells that mean a missing value, such as -999, as in :class:`mercer_app.files.CsvDialect`:
+        in all columns, the target included, or in some. In tables in memory, only these cells and
+        real missing values count as missing. An empty mark means that numbers such as -9999 are
+        values.
 
     Attributes
     ----------
     n_samples_seen_ : int
         Number of rows the statistics were taken from.
     audit_ : TableAudit
-        What each column is, and what became of it, once frozen.
+        What each column holds and how it was encoded; available once frozen.
     columns_in_ : list of str
         Columns looked at, used or not: all but the excluded ones.
     readings_ : dict of str to Reading
@@ -160,7 +161,7 @@ class TablePreprocessor(Component):
     feature_names_in_ : list of str
         Columns used, in the order of the first table.
     text_columns_ : list of str
-        Those of them that held text or categories, and are read as text from CSV.
+        Columns among them that held text or categories, and are read as text from CSV.
     frozen_ : bool
         Whether the warm-up is over.
     n_features_out_ : int
@@ -288,7 +289,7 @@ class TablePreprocessor(Component):
         Returns
         -------
         view : TableView
-            Its columns.
+            Columns to encode.
 
         Examples
         --------
@@ -337,20 +338,20 @@ class TablePreprocessor(Component):
         column : str
             Name of the column.
         X : ndarray of shape (n_rows, n_features_out)
-            Encoded rows, which say where the values are.
+            Encoded rows, which determine the range of the values.
         size : int
             Largest number of values.
         values : sequence or None, default=None
             These values instead.
         part : str, default=""
-            Of a date: the part of the calendar that varies.
+            For dates, the part of the calendar to vary.
 
         Raises
         ------
         NotFittedError
             During the warm-up.
         ValueError
-            If the column is no input, or is of text and there are no values.
+            If the column is not an input, or is text and no values are given.
         """
         reading = self._read().columns[column]
         return column_grid(self._frozen(), reading, X, size, values, part)
@@ -361,11 +362,11 @@ class TablePreprocessor(Component):
         Parameters
         ----------
         tables : table or iterable of tables
-            A ``pyarrow.Table``, ``pandas.DataFrame`` or dict of 1-D arrays, or several of them;
-            no more of them are drawn than needed.
+            A ``pyarrow.Table``, ``pandas.DataFrame`` or dict of 1-D arrays, or an iterable of them,
+            which is consumed only as far as needed.
         y : array-like of shape (n_rows,) or None, default=None
-            Targets of a single table: float64 for quantities, anything else for labels. With them
-            columns of many categories, and of text, tell what they say of the target.
+            Targets of a single table: float64 for quantities, anything else for labels. With
+            targets, columns of many categories, and of text, are encoded by what they predict.
 
         Returns
         -------
@@ -385,19 +386,19 @@ class TablePreprocessor(Component):
         return self if self.frozen_ else self.freeze()
 
     def partial_fit(self, table: Any, y: Any = None) -> Self:
-        """Add rows to the statistics; the row ``warmup_rows`` freezes them, later ones do nothing.
+        """Add rows to the statistics until ``warmup_rows`` rows freeze them; ignore later rows.
 
         Parameters
         ----------
         table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
             The next rows.
         y : array-like of shape (n_rows,) or None, default=None
-            Their targets, as for :meth:`fit`; with all tables, or with none.
+            Targets of the rows, as for :meth:`fit`; with all tables, or with none.
 
         Returns
         -------
         self : TablePreprocessor
-            With the rows added.
+            This object.
 
         Raises
         ------
@@ -457,9 +458,9 @@ class TablePreprocessor(Component):
         Parameters
         ----------
         table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
-            The first rows, some thousand if there are so many.
+            First rows, some thousand if there are so many.
         y : array-like of shape (n_rows,) or None, default=None
-            Their targets, as for :meth:`fit`.
+            Targets of the rows, as for :meth:`fit`.
 
         Returns
         -------
@@ -494,14 +495,14 @@ class TablePreprocessor(Component):
         return self
 
     def leaks(self, table: Any, y: Any) -> dict[str, str]:
-        """Find columns that tell the target alone.
+        """Find columns that alone reveal the target.
 
         Parameters
         ----------
         table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
             The first rows; :meth:`look` must have seen such.
         y : array-like of shape (n_rows,)
-            Their targets, as for :meth:`fit`.
+            Targets of the rows, as for :meth:`fit`.
 
         Returns
         -------
@@ -517,7 +518,7 @@ class TablePreprocessor(Component):
         Parameters
         ----------
         name : str
-            Of the column.
+            Name of the column.
         said : str
             The remark.
 
@@ -598,7 +599,7 @@ class TablePreprocessor(Component):
         return self._freeze_if_complete()
 
     def _least(self, n_rows: int) -> int:
-        """Return how often a category is seen, at least, that has an output of its own."""
+        """Return how many rows a category needs to have its own output."""
         return (
             max(1, min(_RARE, n_rows // _RARE_SHARE)) if self.min_count is None else self.min_count
         )
@@ -660,11 +661,11 @@ class TablePreprocessor(Component):
             texts=texts,
         )
         for sample in statistics.texts.values():
-            sample.sums = {}  # the maps were made of them
+            sample.sums = {}  # only needed to make the maps
 
     @property
     def audit_(self) -> TableAudit:
-        """What each column is, and what became of it."""
+        """What each column holds and how it was encoded."""
         return audit_of(self._read(), self._seen(), self._frozen())
 
     def transform(
@@ -682,7 +683,7 @@ class TablePreprocessor(Component):
         table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
             Rows with the columns of the warm-up, in any order.
         extra : {"error", "drop"}, default="error"
-            What to do about columns that were not there in the warm-up.
+            What to do about columns that were absent in the warm-up.
         learned : bool, default=False
             Whether a model will learn these rows. What their own targets said of categories and
             texts then does not count for them: a fifth of the warm-up is left out for each row.
@@ -692,7 +693,7 @@ class TablePreprocessor(Component):
         Returns
         -------
         X : ndarray of shape (n_rows, n_features_out)
-            Of the chosen ``dtype``, without missing values.
+            Encoded rows of the chosen ``dtype``, without missing values.
 
         Raises
         ------
@@ -757,7 +758,7 @@ class TablePreprocessor(Component):
         return self._frozen().new_categories(self._read().read(self.view(table), lenient=True))
 
     def unreadable(self, table: Any) -> list[tuple[str, str, int, str, int]]:
-        """Find cells that are not written as those of their columns were, and so are gaps.
+        """Find cells that are written unlike their column, and so count as missing.
 
         Parameters
         ----------
@@ -767,7 +768,7 @@ class TablePreprocessor(Component):
         Returns
         -------
         found : list of (str, str, int, str, int)
-            Column, what it is, how many cells, the first of them and its row.
+            Name of the column, its kind, number of such cells, the first such cell and its row.
 
         Examples
         --------

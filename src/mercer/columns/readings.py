@@ -1,4 +1,4 @@
-"""What each column of a table is, and how it is read: found out in the first rows, then fixed."""
+"""What each column of a table holds, and how to read it: fixed after the first rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mercer.validation import check_choice, choice, integer, real, text, truth
 
 Floats = NDArray[np.float64]
 
-#: What a user may say that a column is.
+#: Kinds that a user may declare for a column.
 KINDS = (
     "number",
     "category",
@@ -44,27 +44,27 @@ KINDS = (
 )
 
 _TOLD = "as told"
-_SAMPLE = 200  # different values that must look like a form before all are looked at
-_FEW_ROWS = 30  # below, nothing is known of identifiers and copies
-_FEW_LEVELS = 20  # categories at most, where text might be something else
-_DISTINCT = 0.95  # share of rows with a value of their own from which values name rows
-_MANY_WORDS = 4.0  # of free text, in the mean
+_SAMPLE = 200  # different values that must have a form before all values are checked
+_FEW_ROWS = 30  # with fewer rows, identifiers and copies are not recognised
+_FEW_LEVELS = 20  # largest number of categories if text might be something else
+_DISTINCT = 0.95  # share of rows with a unique value from which values name rows
+_MANY_WORDS = 4.0  # mean number of words of free text
 _ZERO_FIRST = re.compile(r"0\d+|'0\d+|=\s?\"0\d+\"")  # the last two are text in spreadsheets
-_DIGITS = r"\d{5,}"  # of codes; years have less
-_MANY_PHRASES = 100  # different values of free text, at least
+_DIGITS = r"\d{5,}"  # codes; years have fewer digits
+_MANY_PHRASES = 100  # least number of different values of free text
 _LIST_MARK = re.compile(r"[,;|]\s*(?=[^\W\d])")  # between values of a list, as "Comedy, Drama"
-_LISTED = 0.2  # marks of lists, in the mean
-_MOST_WORDS = 3  # different ones beside quantities
-_MONEY = "$£€¥₹"  # beside a number, nothing else is meant
-#: Words, and dates that there are not: those of zeros, Excel's day 0, and the first and last years.
+_LISTED = 0.2  # mean number of list marks
+_MOST_WORDS = 3  # different words among quantities
+_MONEY = "$£€¥₹"  # next to a number, these have no other meaning
+#: Words, and impossible or conventional dates: zeros, Excel's day 0, the first and last years.
 _NO_QUANTITY = re.compile(
     r"(?:[^\d¼-¾⅐-⅞]|0)*|(?:0?1[/.-]0?0|0?0[/.-]0?1)[/.-](?:19)?00\b.*|"
     r"(?:.*[/.-])?(?:0001|9999)(?:[/.T -].*)?"
 )
-_COMMON = 0.5  # share of rows that frequent categories have at least
-_DENSE = 0.5  # share of the whole numbers of a range from which they count rows
-_FEWEST_DATES = 10  # different numbers such as 20240131 before they are taken for dates
-_NO_DATES = (0, 99991231, 99999999)  # among them
+_COMMON = 0.5  # least share of rows in frequent categories
+_DENSE = 0.5  # share of the whole numbers in a range from which they number the rows
+_FEWEST_DATES = 10  # different numbers such as 20240131 needed to take them for dates
+_NO_DATES = (0, 99991231, 99999999)  # numbers that mean a missing date
 _ID_NAME = re.compile(
     r"(?i)(.*[_\s.-])?(id|ids|uuid|guid|key|index|idx|rowid|row_?(nr|no|num|number|id)|nr)|"
     r".*[a-z](Id|ID|Key|Nr)|unnamed:?_?\s?\d+|rownames"
@@ -73,23 +73,23 @@ _ORDER_NAME = re.compile(
     r"(?i).*(time|date|day|week|month|year|hour|minute|second)|(.*[^a-z]|time)?(step|age|t)"
 )
 
-#: Numbers that programs write where there is none: those of computers, which nobody measures, ...
+#: Numbers that programs write for a missing value: limits of number types, never measured, ...
 _FILLED = (
     *(3.4028234663852886e38, 9.969209968386869e36, 1.7976931348623157e308, 1.7e308),
     *(1e20, 1e30, 1e35, 1e36, 1e37, 1e38, 1e300, 2.0**63, 2.0**64),
 )
 _FILLED_FROM = 1e18
-#: ... and those that may be measured as well.
+#: ... and numbers that may also be measured.
 _MAY_BE_FILLED = (
     *(99, 999, 9999, 99999, 999999, 9999999, 99999999, 999999999),
     *(99.9, 999.9, 9999.9, 99999.9, 99.99, 999.99, 9999.99, 999.999, 99.999),
     *(888, 8888, 88888, 777, 7777, 9998, 9997, 998, 997, 9996, 32767, 32768, 65535),
     *(2147483647, 2147483648, 4294967295, 1e10 - 1, 1e12 - 1),
 )
-_FEWEST_OTHERS = 20  # numbers besides, from which a mark can be told
+_FEWEST_OTHERS = 20  # other numbers needed to recognise a mark
 _REPEATED = 3  # rows of a mark
-_FAR, _FARTHEST = 3.0, 100.0  # of the others, in their range; a single row
-#: Days that programs write where there is none, in seconds since 1970.
+_FAR, _FARTHEST = 3.0, 100.0  # distance from the others, in their range; for a single row
+#: Days that programs write for a missing date, in seconds since 1970.
 _FILLED_DAYS = tuple(
     np.datetime64(day, "s").astype(float)
     for day in (
@@ -99,19 +99,19 @@ _FILLED_DAYS = tuple(
     )
 )
 _HUGE = 1e12
-_ALONE = 5.0  # of the others, in the largest distance of two neighbours among them
+_ALONE = 5.0  # distance from the others, in the largest gap between neighbours
 
-#: How text is read where training had dates, or times, that were no text.
+#: How text is read in columns that held dates or times, not text, in training.
 _WRITTEN = {"date": DateForm("ymd"), "time": DateForm("time")}
 _HELD = {"date": "dates", "time": "times of the day", "boolean": "truth values"}
 _AS = {"date": "a date as 2024-01-31", "time": "a time as 13:30"}
 
-#: Parts of the calendar by kind; those that do not vary are dropped, as all that is constant.
+#: Parts of the calendar by kind; constant parts are dropped, like all constant columns.
 _PARTS_OF = {"date": tuple(PARTS)}
 
 
 class _Form(Field):
-    """How values are written: a form, by its class, or the name of one."""
+    """How values are written: a form, stored with its class, or the name of a form."""
 
     def written(self, value: Any) -> Any:
         return {type(value).__name__: value.to_state()} if isinstance(value, Recorded) else value
@@ -130,24 +130,24 @@ class Reading(Recorded):
     Attributes
     ----------
     name : str
-        Of the column.
+        Name of the column.
     kind : {"number", "category", "boolean", "date", "time", "text", "identifier", "copy", "empty"}
-        What it is taken for; the last three are left out.
+        Kind of the column; the last three are left out.
     form : NumberForm, DateForm, "yyyymmdd", "digits", "letters" or None
-        How its values are written, if they are not of their own type; "digits" and "letters" of
-        codes whose order says something of the target.
+        How values are written, if not in their own type; "digits" and "letters" are for codes whose
+        order depends on the target.
     was_text : bool
-        Whether it held text, and so is read as text.
+        Whether the column held text, and so is read as text.
     note : str
-        What was found.
+        Remark on what was found.
     strays : int
-        Rows whose value is not of the form, and so missing.
+        Number of rows whose value has another form, and so counts as missing.
     calendar : bool
-        Whether parts of the calendar count, besides the time itself.
+        Whether parts of the calendar are inputs in addition to the time.
     no_data : tuple of float
-        Numbers that mean that there is none, such as -9999; of dates in seconds since 1970.
+        Numbers that mean a missing value, such as -9999; for dates in seconds since 1970.
     huge : bool
-        Whether it held numbers of 1e12 and more, so that 3.4e38 may be one.
+        Whether the column held numbers of 1e12 and more, so that 3.4e38 may be a value.
     """
 
     name: str
@@ -174,17 +174,17 @@ class Reading(Recorded):
 
     @property
     def used(self) -> bool:
-        """Whether inputs are made of it."""
+        """Whether the column is encoded as inputs."""
         return self.kind not in ("identifier", "copy", "empty")
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Parts of the calendar that it is read as, too, of :data:`PARTS`."""
+        """Parts of the calendar, of :data:`PARTS`, that it is read as in addition."""
         return _PARTS_OF.get(self.kind, ()) if self.calendar else ()
 
     @property
     def way(self) -> tuple[Any, ...]:
-        """What must be the same for two columns to be read alike."""
+        """Attributes that must be equal for two columns to be read alike."""
         return self.kind, self.form, self.was_text, self.calendar, self.no_data
 
     @property
@@ -194,7 +194,7 @@ class Reading(Recorded):
 
     @property
     def of_text(self) -> NumberForm | DateForm | None:
-        """How text is read, that of columns that held none as a computer writes it."""
+        """Form for reading text; for columns that held no text, as a computer writes values."""
         if isinstance(self.form, NumberForm | DateForm):
             return self.form
         if self.form is not None or self.was_text:
@@ -203,16 +203,16 @@ class Reading(Recorded):
 
     @property
     def marks(self) -> tuple[float, ...]:
-        """All numbers that mean that there is none, those that nobody measures among them."""
+        """All numbers that mean a missing value, including those that are never measured."""
         filled = self.kind == "number" and not self.huge
         return (*self.no_data, *_FILLED, *(-mark for mark in _FILLED)) if filled else self.no_data
 
     def is_another(self, n_odd: int, n_cells: int) -> bool:
-        """Whether a column of so many cells, not text before, is another one: most cannot be it."""
+        """Return whether most cells of a column without text before are odd: it is another one."""
         return not self.was_text and 2 * n_odd > n_cells
 
     def read(self, column: Numbers | Levels, *, lenient: bool = False) -> Numbers | Levels:
-        """Read a column as what it was taken for; text where none was is a gap or an error."""
+        """Read a column by its kind; unexpected text is an error, or missing if ``lenient``."""
         if self.kind in ("category", "text"):
             as_it_is = self.was_text and not self.note.startswith(_TOLD)
             levels = levels_of(column, self.name) if as_it_is else _as_levels(column)
@@ -226,7 +226,7 @@ class Reading(Recorded):
             form = self.of_text
             typed = self.form is None and not lenient
             if form is None or column.boolean or (typed and self.kind == "number"):
-                return column  # whoever takes numbers refuses it
+                return column  # the later numeric check refuses it
             row = first_stray(self.kind, column) if typed else None
             if row is not None:
                 raise ValueError(
@@ -243,7 +243,7 @@ class Reading(Recorded):
         return self._without_marks(column)
 
     def _without_marks(self, column: Numbers) -> Numbers:
-        """Make gaps of numbers that mean that there is none."""
+        """Turn numbers that mean a missing value into NaN."""
         marks, values = self.marks, column.values
         if not (marks and values.size) or (column.unit and self.kind == "number"):
             return column
@@ -251,7 +251,7 @@ class Reading(Recorded):
             not self.no_data
             and max(float(np.fmax.reduce(values)), -float(np.fmin.reduce(values))) < _FILLED_FROM
         ):
-            return column  # as it mostly is
+            return column  # the usual case
         values = values.astype(np.float64)
         gaps = _among(values, marks)
         if not gaps.any():
@@ -260,7 +260,7 @@ class Reading(Recorded):
 
 
 def _as_levels(column: Numbers | Levels) -> Levels:
-    """Take the values of a column for categories."""
+    """Return the values of a column as categories."""
     if isinstance(column, Levels):
         return column
     values = column.values
@@ -280,7 +280,7 @@ class Readings:
     Parameters
     ----------
     columns : sequence of Reading
-        In the order of the table.
+        How to read each column, in the order of the table.
     """
 
     def __init__(self, columns: Sequence[Reading]) -> None:
@@ -288,7 +288,7 @@ class Readings:
 
     @property
     def used(self) -> list[str]:
-        """Names of the columns that inputs are made of."""
+        """Names of the columns that are encoded as inputs."""
         return [name for name, reading in self.columns.items() if reading.used]
 
     @property
@@ -307,9 +307,9 @@ class Readings:
         Parameters
         ----------
         view : TableView
-            The columns.
+            Columns to read.
         lenient : bool, default=False
-            Whether text in columns that held numbers, dates or times is a gap, not an error.
+            Whether text in columns that held numbers, dates or times is missing, not an error.
         """
         sources = {
             name: (reading, part)
@@ -338,12 +338,12 @@ class Readings:
         )
 
     def unreadable(self, view: TableView) -> list[tuple[str, str, int, str, int]]:
-        """Find cells that are not of the form of their column.
+        """Find cells whose form differs from their column's.
 
         Returns
         -------
         found : list of (str, str, int, str, int)
-            Column, what it is, how many cells, the first of them and its row.
+            Name of the column, its kind, number of such cells, the first such cell and its row.
         """
         found = []
         there = set(view.names)
@@ -371,7 +371,7 @@ class Readings:
 
     @classmethod
     def plain(cls, view: TableView, names: Sequence[str]) -> Self:
-        """Take columns for what types say, but text that surely is dates or amounts of money."""
+        """Read columns by their types, except text that is clearly dates or money."""
         readings = []
         for name in names:
             column = view.column(name)
@@ -393,31 +393,31 @@ class Readings:
         literal: Collection[str] = (),
         y: NDArray[Any] | None = None,
     ) -> Self:
-        """Find out how columns are to be read.
+        """Determine how to read columns from the first rows.
 
         Parameters
         ----------
         view : TableView
             First rows.
         names : sequence of str
-            Columns to look at.
+            Columns to examine.
         kinds : mapping of str to str
-            What some are, of :data:`KINDS`.
+            Declared kinds of some columns, of :data:`KINDS`.
         include : collection of str
             Columns to use even if they look like identifiers or copies.
         keep : bool
             Whether to use all numbers that look like identifiers, and all copies.
         min_count : int
-            Rows that make a category a frequent one.
+            Least number of rows of a frequent category.
         literal : collection of str, default=()
-            Columns whose numbers all are values.
+            Columns in which no number means a missing value.
         y : ndarray of shape (n_rows,) or None, default=None
-            Targets, which say whether the order of an identifier means something.
+            Targets, which decide whether the order of an identifier matters.
 
         Raises
         ------
         ValueError
-            If a column cannot be of the kind that was said.
+            If a column cannot be of its declared kind.
         """
         readings: list[Reading] = []
         first: dict[bytes, str] = {}
@@ -442,7 +442,7 @@ class Readings:
         return cls(_without_taken_names(readings, view.names))
 
     def or_identifiers(self) -> Self:
-        """Use what looks like identifiers if there is nothing else: numbers, or words of codes."""
+        """Use columns that look like identifiers if there are no others: numbers, or code words."""
         if any(one.used for one in self.columns.values()):
             return self
         return type(self)(
@@ -459,29 +459,29 @@ class Readings:
         )
 
     def remarked(self, name: str, said: str) -> Self:
-        """Return them with one more note on a column."""
+        """Return the readings with one more note on a column."""
         one = self.columns[name]
         noted = replace(one, note=_joined(one.note, said))
         return type(self)([noted if other is one else other for other in self.columns.values()])
 
     @property
     def empty(self) -> list[str]:
-        """Names of the columns that had no value yet."""
+        """Names of the columns without a value so far."""
         return [name for name, one in self.columns.items() if one.kind == "empty"]
 
     def known(self, others: Readings) -> Self:
-        """Return them with columns that had no value as others found them."""
+        """Return the readings with empty columns replaced by others' readings of them."""
         return type(self)([others.columns.get(name, one) for name, one in self.columns.items()])
 
     def merged(self, other: Readings, mine: Collection[str], theirs: Collection[str]) -> Self:
-        """Join two, of which some columns had no value.
+        """Join two readings in which some columns had no value.
 
         Parameters
         ----------
         other : Readings
-            Of other rows.
+            Readings of other rows.
         mine, theirs : collection of str
-            Columns without a value in the rows of each, which are read as in the other.
+            Columns without a value in the rows of each, which are read as by the other.
 
         Raises
         ------
@@ -507,7 +507,7 @@ class Readings:
 
 
 def _without_taken_names(readings: Sequence[Reading], taken: Sequence[str]) -> list[Reading]:
-    """Read dates without parts of the calendar where other columns have the names of these."""
+    """Read dates without parts of the calendar if other columns have the names of these parts."""
     names = set(taken)
     return [
         one
@@ -522,7 +522,7 @@ def _without_taken_names(readings: Sequence[Reading], taken: Sequence[str]) -> l
 
 
 def _varies(column: Numbers | Levels) -> bool:
-    """Whether a column is not always the same, as two columns may be that differ later."""
+    """Return whether a column varies; constant columns may still differ from each other later."""
     if isinstance(column, Levels):
         return bool((column.codes != column.codes[0]).any())
     values = column.values
@@ -530,7 +530,7 @@ def _varies(column: Numbers | Levels) -> bool:
 
 
 def _fingerprint(column: Numbers | Levels) -> bytes:
-    """Return what only columns with the same values have in common."""
+    """Return a hash that is equal for columns with equal values."""
     if isinstance(column, Numbers):
         return b"n" + column.values.astype(np.float64).tobytes()
     distinct, codes = np.unique(column.codes, return_inverse=True)
@@ -542,14 +542,14 @@ def _fingerprint(column: Numbers | Levels) -> bytes:
 
 
 def _kind_of(column: Numbers | Levels) -> str:
-    """Return what a column is by its type."""
+    """Return the kind of a column by its type."""
     if isinstance(column, Numbers):
         return column.unit or "number"
     return "boolean" if column.boolean else "category"
 
 
 def _as_told(name: str, column: Numbers | Levels, kind: str) -> Reading:
-    """Read a column as somebody said."""
+    """Return the reading of a column of a declared kind."""
     said, _, order = kind.partition(":")
     text = isinstance(column, Levels) and not column.boolean
     if said in ("category", "text"):
@@ -583,7 +583,7 @@ def _as_told(name: str, column: Numbers | Levels, kind: str) -> Reading:
 
 
 def _forced(name: str, column: Numbers | Levels, found: Reading) -> Reading:
-    """Read a column that would be left out."""
+    """Return a reading of a column that would otherwise be left out."""
     note = f"used, though it {found.note}" if found.kind == "identifier" else found.note
     if isinstance(column, Numbers):
         return Reading(name, column.unit or "number", note=note)
@@ -591,7 +591,7 @@ def _forced(name: str, column: Numbers | Levels, found: Reading) -> Reading:
 
 
 def _look(name: str, column: Numbers | Levels, min_count: int, *, literal: bool) -> Reading:
-    """Find out what a column is, and which of its numbers mean that there is none."""
+    """Determine a column's kind, and which of its numbers mean a missing value."""
     found = _look_at(name, column, min_count)
     if found.kind not in ("number", "date"):
         return found
@@ -614,7 +614,7 @@ def _look(name: str, column: Numbers | Levels, min_count: int, *, literal: bool)
 
 
 def _among(values: Floats, marks: Sequence[float]) -> NDArray[np.bool_]:
-    """Whether values are some of a few numbers, as far as single precision can tell."""
+    """Return which values equal some marks, up to single precision."""
     found = np.zeros(values.shape, dtype=bool)
     with np.errstate(over="ignore"):
         for mark in marks:
@@ -623,24 +623,24 @@ def _among(values: Floats, marks: Sequence[float]) -> NDArray[np.bool_]:
 
 
 def no_data_of(values: NDArray[Any]) -> tuple[tuple[float, ...], float]:
-    """Find numbers that programs write where there is none, such as -9999.
+    """Find numbers that programs write for a missing value, such as -9999.
 
-    They must be of a known list and outside the range of all other numbers. What nobody measures,
-    as 3.4e38, must be far outside. What could be measured, as 999, must repeat and be as far
-    outside as the others reach, or three times as far above them; negative marks need not if all
-    others are positive.
+    They must be in a known list and outside the range of all other numbers. Numbers that are never
+    measured, such as 3.4e38, must be far outside. Numbers that may be measured, such as 999, must
+    be repeated, and lie outside by the range of the others, or by three times the range if above.
+    Negative marks need not if all other numbers are positive.
 
     Parameters
     ----------
     values : ndarray of shape (n_rows,)
-        Numbers of a column; NaN where there is none.
+        Numbers of a column; NaN for missing values.
 
     Returns
     -------
     marks : tuple of float
-        In the order of their size.
+        Marks found, in ascending order.
     largest : float
-        Largest absolute value of the others.
+        Largest absolute value of the other numbers.
 
     Examples
     --------
@@ -673,7 +673,7 @@ def no_data_of(values: NDArray[Any]) -> tuple[tuple[float, ...], float]:
 
 
 def _means_none(value: float, count: int, low: float, high: float, gap: float) -> bool:
-    """Whether a number of the known list lies far enough outside the range of the others."""
+    """Return whether a number of the known list lies far enough outside the others' range."""
     span = high - low
     outside = low - value if value < 0.0 else value - high
     if abs(value) >= _FILLED_FROM:
@@ -689,7 +689,7 @@ def _means_none(value: float, count: int, low: float, high: float, gap: float) -
 
 
 def _no_days_of(seconds: Floats) -> tuple[float, ...]:
-    """Find days that programs write where there is none: known ones, far from all others.
+    """Find days that programs write for a missing date: known days, far from all others.
 
     Examples
     --------
@@ -711,7 +711,7 @@ def _no_days_of(seconds: Floats) -> tuple[float, ...]:
 
 
 def _look_at(name: str, column: Numbers | Levels, min_count: int) -> Reading:
-    """Find out what a column is."""
+    """Determine the kind of a column."""
     if isinstance(column, Numbers):
         return _look_at_numbers(name, column)
     if column.boolean:
@@ -738,7 +738,7 @@ def _look_at_numbers(name: str, column: Numbers) -> Reading:
         return Reading(name, "date", "yyyymmdd", note=_joined(f"dates as {shown}", means))
     n = values.size
     if n >= _FEW_ROWS and distinct.size == n and not _ORDER_NAME.fullmatch(name):
-        # By chance, numbers this close together would repeat.
+        # Random numbers this close together would repeat.
         if n >= _DENSE * (distinct[-1] - distinct[0] + 1):
             return Reading(name, "identifier", note="numbers the rows")
         if _ID_NAME.fullmatch(name):
@@ -774,7 +774,7 @@ def _quantities_of(
 ) -> DateForm | NumberForm | None:
     """Return the form of dates, times, durations or numbers, if most values are such."""
     dates = _dates_of(levels, counts)
-    # Minutes are numbers if all are.
+    # Values that all read as plain numbers are not durations.
     if (dates is None or dates.is_duration) and NumberForm.of(*_some(levels, counts), mostly=0.5):
         number = NumberForm.of(levels, counts.tolist())
         return dates if number is None or _are_codes(levels, number, common) else number
@@ -784,9 +784,9 @@ def _quantities_of(
 def _beside_words(
     levels: Sequence[str], counts: NDArray[np.int64], common: bool
 ) -> DateForm | NumberForm | None:
-    """Return the form of quantities, if what is none are a few words that repeat.
+    """Return the form of quantities if all other values are a few repeated words.
 
-    So it is where "never" or 0000-00-00 stands in one row of five.
+    For example, "never" or 0000-00-00 in one row of five.
     """
     may_be = np.array([not _NO_QUANTITY.fullmatch(level.strip()) for level in levels])
     if may_be.all() or may_be.sum() <= _FEW_LEVELS:
@@ -802,7 +802,7 @@ def _beside_words(
 
 
 def _some(levels: Sequence[str], counts: NDArray[np.int64]) -> tuple[list[str], list[int]]:
-    """Return some of many values, and how often they occur."""
+    """Return some of many values, and their counts."""
     some = np.linspace(0, len(levels) - 1, min(_SAMPLE, len(levels))).astype(np.int64)
     return [levels[i] for i in some], counts[some].tolist()
 
@@ -815,7 +815,7 @@ def _dates_of(levels: Sequence[str], counts: NDArray[np.int64]) -> DateForm | No
 
 
 def _said(form: DateForm, levels: Sequence[str]) -> str:
-    """Say how dates are written."""
+    """Return in words how dates are written."""
     orders = form.order.split("|")
     said = orders[0]
     if len(orders) > 1:  # one of each
@@ -827,12 +827,12 @@ def _said(form: DateForm, levels: Sequence[str]) -> str:
 
 
 def held_before(kind: str) -> str:
-    """Say what a column of a kind held in training, if it held no text."""
+    """Return in words what a column of a kind without text held in training."""
     return _HELD.get(kind, "numbers")
 
 
 def first_stray(kind: str, column: Levels) -> int | None:
-    """Return the first row whose text cannot be read as what training had, if there is one.
+    """Return the first row whose text is not of the kind that training had; None if there is none.
 
     Examples
     --------
@@ -848,7 +848,7 @@ def first_stray(kind: str, column: Levels) -> int | None:
 
 # -- quantities as they are written ---------------------------------------------------------------
 
-# How long the units are in which times differ.
+# Length in seconds of the units in which times differ.
 _UNITS = {"days": 86_400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0}
 _DAY = _UNITS["days"]
 
@@ -863,20 +863,20 @@ _TARGET = Record(
 
 @dataclass(frozen=True)
 class TargetForm:
-    """How quantities to be learned are written: read as numbers, and answered as they were.
+    """How target quantities are written: they are read as numbers, and predicted as written.
 
     Attributes
     ----------
     kind : {"number", "date", "time", "duration"}
-        What they are.
+        Kind of the quantities.
     form : NumberForm, DateForm, "yyyymmdd" or None
-        How they are written, if not as their type has it.
+        How values are written, if not in their own type.
     unit : str
-        The numbers that are learned: dates are ``days``, ``hours``, ``minutes`` or ``seconds``
-        since 1970, times of the day since midnight, whichever fits their spread; durations are
-        seconds, and numbers have the unit that stands beside them.
+        Unit of the learned numbers: for dates ``days``, ``hours``, ``minutes`` or ``seconds`` since
+        1970, for times of day since midnight, whichever fits their spread; for durations seconds;
+        for numbers the unit written next to them.
     step : {"D", "s", "us"}
-        How finely answers are given: in days where all dates were days.
+        Resolution of predictions: days if all dates were days.
 
     Examples
     --------
@@ -899,16 +899,16 @@ class TargetForm:
 
     @classmethod
     def of(cls, name: str, column: Numbers | Levels, told: str = "") -> Self | None:
-        """Find out how a column of quantities is written; None for plain numbers and classes.
+        """Determine how a column of quantities is written; None for plain numbers and classes.
 
         Parameters
         ----------
         name : str
-            Of the column.
+            Name of the column.
         column : Numbers or Levels
             First rows.
         told : str, default=""
-            What somebody said that it is, of :data:`KINDS`.
+            Kind declared by the user, of :data:`KINDS`.
         """
         found = _as_told(name, column, told) if told else _quantities(name, column)
         if found is None or found.kind not in ("number", "date", "time"):
@@ -931,12 +931,12 @@ class TargetForm:
 
     @property
     def is_moment(self) -> bool:
-        """Whether answers are dates or times rather than numbers."""
+        """Whether predictions are dates or times rather than numbers."""
         return self.kind in ("date", "time")
 
     @property
     def said(self) -> str:
-        """What it is, in words that fit behind a colon."""
+        """Description in words that can follow a colon."""
         if self.kind == "duration":
             return "durations, answered in seconds"
         if self.kind == "number":
@@ -950,12 +950,12 @@ class TargetForm:
 
     @property
     def axis(self) -> str:
-        """The unit of the numbers that are learned, and from where they count."""
+        """Unit of the learned numbers, and their origin."""
         since = {"date": " since 1970", "time": " since midnight"}.get(self.kind, "")
         return f"{self.unit}{since}"
 
     def read(self, column: Numbers | Levels) -> Floats:
-        """Return the numbers that are learned of a column, NaN for what is not of this form."""
+        """Return the learned numbers of a column, NaN for values of another form."""
         if isinstance(column, Levels):
             form = _WRITTEN[self.kind] if not self.is_text else self.form
             assert isinstance(form, NumberForm | DateForm)
@@ -970,16 +970,16 @@ class TargetForm:
         return seconds / _UNITS[self.unit] if self.is_moment and self.unit else seconds
 
     def quantities(self, column: Numbers | Levels, name: str, where: str = "") -> Floats:
-        """Return the numbers that are learned of a column; ValueError if one is not of this form.
+        """Return the learned numbers of a column; ValueError for values of another form.
 
         Parameters
         ----------
         column : Numbers or Levels
-            Without gaps.
+            Column without missing values.
         name : str
-            What messages call it.
+            Name of the column in error messages.
         where : str, default=""
-            What follows the number of a row in messages.
+            Text after the row number in error messages.
         """
         found = self.read(column)
         if not np.isfinite(found).all():
@@ -995,7 +995,7 @@ class TargetForm:
         return found
 
     def answers(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return what numbers mean: dates as datetime64, times of the day as text."""
+        """Convert numbers to dates (datetime64) or times of day (text)."""
         if not self.is_moment:
             return values
         seconds = np.asarray(values, dtype=np.float64) * _UNITS[self.unit]
@@ -1003,7 +1003,7 @@ class TargetForm:
 
     @property
     def moments(self) -> dict[str, Any] | None:
-        """What exported models need for :meth:`answers`; None where numbers are answered."""
+        """What exported models need for :meth:`answers`; None if predictions are numbers."""
         if not self.is_moment:
             return None
         return {"size": _UNITS[self.unit], "step": self.step, "clock": self.kind == "time"}
@@ -1022,7 +1022,7 @@ class TargetForm:
 
 
 def _quantities(name: str, column: Numbers | Levels) -> Reading | None:
-    """Read a column as quantities, if it holds some that are more than plain numbers."""
+    """Return the reading of a column of quantities, unless these are plain numbers."""
     if isinstance(column, Numbers):
         found = _look_at_numbers(name, column)
         return found if found.kind in ("date", "time") else None
@@ -1032,7 +1032,7 @@ def _quantities(name: str, column: Numbers | Levels) -> Reading | None:
     if not levels:
         return None
     dates = _dates_of(levels, counts)
-    if dates is None or dates.is_duration:  # minutes are numbers if all are
+    if dates is None or dates.is_duration:  # not durations if all read as plain numbers
         form = NumberForm.of(levels, counts.tolist(), mostly=1.0)
         if not (form is None or _are_codes(levels, form, True)):
             return None if _are_plain(levels, form.read(levels)) else Reading(name, "number", form)
@@ -1043,12 +1043,12 @@ def _quantities(name: str, column: Numbers | Levels) -> Reading | None:
 
 
 def sure_quantities(name: str, column: Numbers | Levels) -> Reading | None:
-    """Read a column of few cells as what these can only be: dates with years, or money.
+    """Return the reading of a few cells that can only be dates with years, or money.
 
     Parameters
     ----------
     name : str
-        Of the column.
+        Name of the column.
     column : Numbers or Levels
         First cells.
 
@@ -1070,7 +1070,7 @@ def sure_quantities(name: str, column: Numbers | Levels) -> Reading | None:
 
 
 def _unit_and_step(seconds: Floats) -> tuple[str, str]:
-    """Return the unit in which times differ, and how finely they are given."""
+    """Return the unit in which times differ, and their resolution."""
     if not seconds.size:
         return "seconds", "s"
     if np.all(seconds % _DAY == 0.0):
@@ -1081,12 +1081,12 @@ def _unit_and_step(seconds: Floats) -> tuple[str, str]:
 
 
 def time_form(name: str, column: Numbers | Levels) -> DateForm | NumberForm | None:
-    """Find out how what puts rows in the order of time is written; None for numbers and dates.
+    """Return how the times that order rows are written; None for numbers and dates.
 
     Parameters
     ----------
     name : str
-        Of the column.
+        Name of the column.
     column : Numbers or Levels
         First rows.
 
@@ -1112,7 +1112,7 @@ def time_form(name: str, column: Numbers | Levels) -> DateForm | NumberForm | No
 
 
 def _are_plain(levels: Sequence[str], values: Floats) -> bool:
-    """Whether all that was read as numbers is what a computer reads there, too."""
+    """Return whether all numbers are written as a computer writes them."""
     return all(
         is_number(level) and float(level) == value
         for level, value in zip(levels, values.tolist(), strict=True)
@@ -1121,10 +1121,10 @@ def _are_plain(levels: Sequence[str], values: Floats) -> bool:
 
 
 def _are_codes(levels: Sequence[str], form: NumberForm, common: bool) -> bool:
-    """Whether text that reads as numbers is meant as text: codes such as 007, or a few 1 to 5.
+    """Return whether text that reads as numbers means codes, such as 007, or a few steps 1 to 5.
 
-    So are whole numbers that repeat, if they have all the same number of digits, as postal codes,
-    and a few steps such as 1, 2 and >2.
+    Codes are also repeated whole numbers with equal numbers of digits, such as postal codes, and a
+    few steps such as 1, 2 and >2.
     """
     if any(_ZERO_FIRST.fullmatch(level.strip()) for level in levels):
         return True
@@ -1147,7 +1147,7 @@ def _are_codes(levels: Sequence[str], form: NumberForm, common: bool) -> bool:
 def _words_or_categories(
     plain: Reading, levels: Sequence[str], counts: NDArray[np.int64], min_count: int
 ) -> Reading:
-    """Tell free text and identifiers from categories."""
+    """Distinguish free text and identifiers from categories."""
     n, k = int(counts.sum()), len(levels)
     if k <= _FEW_LEVELS:
         return plain
@@ -1167,17 +1167,17 @@ def _words_or_categories(
 
 # -- identifiers whose order says something --------------------------------------------------------
 
-_SURE = 4.5  # standard deviations; of many classes none is so far from 0 by chance
-_MOST_CLASSES = 20  # that are looked at, the commonest first
-_SORTED = 0.99  # share of the steps up, or correlation, of what is in order
+_SURE = 4.5  # standard deviations; chance does not reach it, even for many classes
+_MOST_CLASSES = 20  # classes examined, the most common first
+_SORTED = 0.99  # share of rising steps, or correlation, of sorted values
 _LONGEST_CODE = 15  # digits that a number holds
 
 
 def _in_order(found: Reading, column: Numbers | Levels, y: NDArray[Any]) -> Reading:
-    """Keep an identifier whose order says something of the target, as times in an unknown form do.
+    """Keep an identifier whose order depends on the target, such as times in an unknown form.
 
-    What only repeats the order of the rows stays out: it counts them, or the rows are sorted by
-    the target, which those to come are not.
+    An identifier that only repeats the order of the rows is left out: either it counts the rows, or
+    rows are sorted by the target, which new rows are not.
     """
     form, values = _order_of(column)
     known = np.isfinite(values)
@@ -1198,7 +1198,7 @@ def _in_order(found: Reading, column: Numbers | Levels, y: NDArray[Any]) -> Read
 
 
 def _order_of(column: Numbers | Levels) -> tuple[str | None, Floats]:
-    """Return numbers in the order of identifiers, and how they are made of codes."""
+    """Return numbers in the order of identifiers, and how codes were turned into numbers."""
     if isinstance(column, Numbers):
         return None, column.values.astype(np.float64)
     levels = column.counted()[0]
@@ -1216,7 +1216,7 @@ def _order_of(column: Numbers | Levels) -> tuple[str | None, Floats]:
 
 
 def _as_quantities(y: NDArray[Any]) -> list[Floats]:
-    """Return targets as numbers: of classes, who is in each of the commonest."""
+    """Return targets as numbers: for classes, indicators of the most common ones."""
     if y.dtype.kind == "f":
         return [np.where(np.isfinite(y), y, 0.0)]
     _, codes, counts = np.unique(y.astype(str), return_inverse=True, return_counts=True)
@@ -1224,17 +1224,17 @@ def _as_quantities(y: NDArray[Any]) -> list[Floats]:
 
 
 def _ranks(values: Floats) -> Floats:
-    """Return centred ranks; equal values share theirs."""
+    """Return centred ranks; equal values share a rank."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2.0)[places]
     return np.asarray(ranks - ranks.mean())
 
 
 def _is_smooth(target: Floats) -> bool:
-    """Whether targets in an order rise or fall, or neighbours are alike, beyond chance.
+    """Return whether targets in an order have a trend or similar neighbours, beyond chance.
 
-    In any order, the rank correlation with the place and von Neumann's ratio of neighbours have
-    known means and variances.
+    For random orders, the rank correlation with the position and von Neumann's ratio of neighbours
+    have known means and variances.
     """
     ranks = _ranks(target)
     n, variance = ranks.size, float(np.mean(ranks**2))
@@ -1247,21 +1247,21 @@ def _is_smooth(target: Floats) -> bool:
 
 
 def _is_sorted(target: Floats) -> bool:
-    """Whether rows are sorted by a target, up to as few exceptions as classes one after another."""
+    """Return whether rows are sorted by a target, or come class by class, with few exceptions."""
     if np.unique(target).size == 2:
         return bool(np.count_nonzero(np.diff(target)) <= 2)
     return bool(abs(np.corrcoef(_ranks(target), np.arange(target.size))[0, 1]) > _SORTED)
 
 
 def _strays(reading: Reading, column: Levels) -> Reading:
-    """Note the rows that are not of a column's form."""
+    """Note the rows whose values have another form than the column."""
     assert isinstance(reading.form, NumberForm | DateForm)
     levels, counts = column.counted()
     values = reading.form.read(levels)
     bad = np.isnan(values)
     if isinstance(reading.form, NumberForm) and not reading.note:
         shown = int(np.argmax(~bad))
-        # Where sizes differ, the number itself says how they are read.
+        # With units of several sizes, show how the number is read.
         size = f", which is {values[shown]:g}" if reading.form.scale else ""
         reading = replace(reading, note=f"as {levels[shown]!r}{size}")
     if not bad.any():

@@ -228,7 +228,7 @@ class TableStatistics(Recorded):
         ------
         ValueError
             If columns changed between numbers and text, or hold infinite numbers; the statistics
-            stay as they were.
+            are unchanged.
         """
         new = self._empty()
         for start, block in row_blocks(view, len(self.number_names)):
@@ -272,7 +272,7 @@ class TableStatistics(Recorded):
         return seen.missing
 
     def repeats_tell(self) -> bool:
-        """Whether rows mostly repeat others, and these tell more than any column's categories."""
+        """Whether rows mostly repeat others, which predict more than any column's categories."""
         return all(self.repeats.tell_more(sums) for sums in self.sums.values())
 
     def without_values(self, names: Collection[str]) -> set[str]:

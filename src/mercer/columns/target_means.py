@@ -1,4 +1,4 @@
-"""What columns of many categories, or of text, tell of the target: means, learned out of fold.
+"""Target encoding of columns with many categories, and of text: out-of-fold means of the target.
 
 A category with some thousand values would need as many inputs. The mean of the target in each of
 them is one input. It is learned from the rows of the warm-up, so a row that is learned itself must
@@ -6,9 +6,9 @@ not see its own target in it: it gets the mean over the rows of the other folds.
 drawn by what is in the row, so that it is the same whenever, and wherever, the row is read, and
 equal rows are in the same fold.
 
-A row to predict gets the mean over all rows. Where most rows repeat the contents of others, and
-what they have in common tells more of the target than the category, a row that was learned would
-then be another one when it comes again: there, rows to predict get that of the other folds, too.
+A row to predict gets the mean over all rows. If most rows repeat the contents of other rows, and
+the contents predict the target better than the category does, a learned row would get another mean
+when it comes again. In that case rows to predict also get the mean over the other folds.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from mercer.validation import integer, positive, real
 Floats = NDArray[np.float64]
 
 N_FOLDS = 5
-_MOST_CLASSES = 10  # beyond, means of each class would be too many inputs
+_MOST_CLASSES = 10  # with more, means of each class would be too many inputs
 _TRACKED_LEVELS = 4096
 _LARGEST_SMOOTHING = 1e6
 _TELLING = 3.0  # standard errors of the mean of a category
-_ROUNDING = 1e-10  # of means of targets that are all alike
-_CONTENTS = 1024  # of which repeats are counted
-# Rows that repeat the contents of others, and their variance, both as a share of that of all rows
-# of a category, with which contents tell more than categories do.
+_ROUNDING = 1e-10  # of means of constant targets
+_CONTENTS = 1024  # contents whose repeats are counted
+# Share of rows that repeat the contents of others, and ratio of their variance to the variance
+# within a category, at which contents predict more than categories do.
 _REPEATED, _ALIKE = 1 / 3, 0.8
 
 
@@ -46,14 +46,14 @@ def _label(name: str, value: Any) -> str | bool | int | float:
 
 @dataclass(frozen=True)
 class TargetCodes(Recorded):
-    """Targets as numbers whose means tell something.
+    """Targets as numbers with meaningful means.
 
     Parameters
     ----------
     labels : list or None
         Classes that have a number each, 1 in their rows and 0 in others; None for quantities.
     center, scale : float
-        Of quantities, so that sums of squares do not cancel.
+        Centre and scale of quantities, so that sums of squares do not cancel.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class TargetCodes(Recorded):
 def contents_of(view: TableView) -> NDArray[np.uint64]:
     """Draw a key of each row by what is in it.
 
-    Missing values count for nothing, so that rows keep their keys where a column gets its first
+    Missing values are not part of the key, so that rows keep their keys if a column gets its first
     value only later.
     """
     keys = np.zeros(view.n_rows, dtype=np.uint64)
@@ -136,7 +136,7 @@ class CategorySums(Recorded):
     Attributes
     ----------
     sums : dict of str to ndarray of shape (5, 1 + n_codes)
-        Rows of each fold, and sums over them; of 4,096 categories at most.
+        Rows in each fold and sums over them, for at most 4,096 categories.
     overall : ndarray of shape (5, 1 + n_codes)
         Over all rows with a value.
     squares : ndarray of shape (n_codes,)
@@ -208,7 +208,7 @@ class Repeats(Recorded):
     Attributes
     ----------
     keys : ndarray of shape (n_contents,) of uint64
-        Keys of the sample, sorted; 1,024 at most.
+        Keys of the sample, sorted; at most 1,024.
     sums : ndarray of shape (n_contents, 1 + 2 n_codes)
         Rows of each, and sums over them of codes and of squares of codes.
 
@@ -250,7 +250,7 @@ class Repeats(Recorded):
         self.keys, self.sums = kept[:_CONTENTS], total[:_CONTENTS]
 
     def tell_more(self, sums: CategorySums) -> bool:
-        """Whether most rows repeat contents that tell more of the target than their categories."""
+        """Whether most rows repeat contents that predict more than their categories."""
         n, totals, squares = np.split(self.sums, [1, 1 + self.n_codes], axis=1)
         again = n[:, 0] >= 2.0
         if n[again].sum() <= _REPEATED * n.sum():
@@ -261,15 +261,17 @@ class Repeats(Recorded):
 
 
 class CategoryMeans:
-    """A fixed map from categories to means of the target, shrunken to that of all rows.
+    """A fixed map from categories to means of the target, shrunk towards the mean of all rows.
 
-    A mean of n rows counts as much as the variances between and within categories say (empirical
+    The shrinkage is empirical Bayes: for a category with n rows and mean m the result is (n m + a
+    m0) / (n + a), with a the ratio of the variances within and between categories, and m0 the mean
+    of all rows.
     Bayes): (n m + a m0) / (n + a), a being their ratio and m0 the mean of all rows.
 
     Parameters
     ----------
     sums : CategorySums
-        Of the rows of the warm-up.
+        Sums over the rows of the warm-up.
 
     References
     ----------
@@ -290,7 +292,7 @@ class CategoryMeans:
         self.sums = sums
         self._places = {level: place for place, level in enumerate(sums.sums)}
         table = np.array([*sums.sums.values()]).reshape(-1, N_FOLDS, 1 + sums.n_codes)
-        # Sums without each fold, and last those of all.
+        # Sums without each fold, and last the sums of all folds.
         without = [table.sum(axis=1) - table[:, fold] for fold in range(N_FOLDS)]
         self._tables = np.stack([*without, table.sum(axis=1)])
         overall = sums.overall.sum(axis=0)
@@ -307,7 +309,7 @@ class CategoryMeans:
         self.varies = bool((spread > _ROUNDING).any())
 
     def telling(self) -> set[str]:
-        """Categories in which the mean of the target is not that of all rows, by three errors."""
+        """Categories whose mean target is three standard errors from the mean of all rows."""
         variances = np.maximum(self.sums.squares / self._n - self._center**2, _ROUNDING)
         counts, totals = self._tables[-1, :, :1], self._tables[-1, :, 1:]
         off = np.abs(totals - counts * self._center) / np.sqrt(counts * variances)

@@ -15,14 +15,15 @@ from mercer.columns.views import Levels, view_table
 Task = Literal["classification", "regression"]
 Counts = NDArray[np.float64]
 
-# Few whole numbers are classes whatever their shares, some unless these say otherwise, and more
-# than a model can tell apart are none.
+# Up to _FEW whole numbers are classes whatever their shares; up to _SOME, unless the shares suggest
+# quantities; above _MOST, a model could not distinguish the classes.
 _FEW, _SOME, _MOST = 10, 20, 1000
 # Rows of a value, in the mean: of some integers, of other whole numbers.
 _REPEATED_INTEGERS, _REPEATED = 2, 5
 # Share of the places between the smallest and the largest that have a value.
 _FILLED_OF_SOME, _FILLED = 0.5, 0.8
-# The ratio below which neighbours are alike: so many standard deviations below 2, at most so much.
+# Neighbours are alike below this ratio: _DEVIATIONS standard deviations below 2, at most
+# _LARGEST_RATIO.
 _DEVIATIONS, _LARGEST_RATIO = 2.5, 1.2
 _RARE = 3  # rows of a value at an end where the values peter out
 _BLOCKS = 5  # of values, whose counts fall where codes are ordered by frequency
@@ -37,9 +38,9 @@ class TaskGuess(NamedTuple):
     task : {"classification", "regression"}
         The guess.
     reason : str
-        What of the values speaks for it, in words that fit behind a colon.
+        Evidence for the task in the values, in words that can follow a colon.
     certain : bool
-        Whether the values can be nothing else, as text cannot.
+        Whether the values leave no other choice, as for text.
     """
 
     task: Task
@@ -78,12 +79,12 @@ def guess_task(values: Any) -> TaskGuess:
     Returns
     -------
     guess : TaskGuess
-        Task, reason, and whether there is no doubt. The same values, in any order, give the same.
+        Task, reason, and whether it is certain. The order of the values does not matter.
 
     Raises
     ------
     ValueError
-        If there is no value.
+        If there are no values.
 
     References
     ----------
@@ -145,7 +146,7 @@ def infer_task(values: Any) -> Task:
     Raises
     ------
     ValueError
-        If there is no value.
+        If there are no values.
 
     Examples
     --------
@@ -156,7 +157,7 @@ def infer_task(values: Any) -> Task:
 
 
 def _are_categories(values: Any) -> bool:
-    """Whether the type of a column of pandas, polars or Arrow says that it holds categories."""
+    """Return whether the type of a pandas, polars or Arrow column declares categories."""
     kind = str(getattr(values, "type", getattr(values, "dtype", "")))
     return kind.startswith(("category", "Categorical", "Enum", "dictionary"))
 
@@ -207,7 +208,7 @@ def _of_whole_numbers(values: NDArray[Any], counts: NDArray[np.intp], integer: b
 
 
 def _fewest_rows(n: int, integer: bool) -> int:
-    """Rows without which so many whole numbers are not repeated enough to be classes."""
+    """Return how many rows are needed for so many whole numbers to repeat like classes."""
     if not integer or n > _SOME:
         return _REPEATED * n
     return n + 1 if n <= _FEW else _REPEATED_INTEGERS * n
@@ -224,7 +225,7 @@ def _places(values: NDArray[Any]) -> NDArray[np.int64] | None:
 
 
 def _neighbours_are_alike(counts: Counts) -> bool:
-    """Whether the order of values says something about how frequent they are.
+    """Return whether neighbouring values have similar frequencies.
 
     Examples
     --------
@@ -240,7 +241,7 @@ def _neighbours_are_alike(counts: Counts) -> bool:
 
 
 def _falls_to_a_sudden_end(counts: Counts) -> bool:
-    """Whether counts fall from the first on, but not to nothing.
+    """Return whether counts fall from the first on, but not to nothing.
 
     Examples
     --------

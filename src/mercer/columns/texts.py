@@ -23,10 +23,10 @@ _KEPT = 8192  # different texts, from which the directions are found
 _LONGEST = 10_000  # characters of a text that are looked at
 _HASHED = 2**13  # counts of words, and as many of pieces of words
 _TEXTS_A_DIRECTION = 8
-_FEW_WORDS = 1.5  # of a text, in the mean: names and codes
-_DIRECTIONS_OF_NAMES = 8  # their pieces say little that the prediction does not
-_FEWEST = 2  # texts that must have a word
-_FEWEST_TEXTS = 50  # before the target is predicted of them
+_FEW_WORDS = 1.5  # mean number of words of a text, for names and codes
+_DIRECTIONS_OF_NAMES = 8  # pieces of names add little to the prediction
+_FEWEST = 2  # texts that must contain a word
+_FEWEST_TEXTS = 50  # needed to predict the target from texts
 _RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0)
 _CLIP = 5.0  # deviations of the directions
 _ROUNDING = 1e-6  # of what is the same for all texts
@@ -37,8 +37,8 @@ _SEED = 0
 class TextSample(Recorded):
     """Up to 8,192 different texts of a column, chosen by what is in them, with sums of their rows.
 
-    The texts with the lowest hashes stay. So a sample does not depend on the order of the rows, and
-    two of them can be merged.
+    The texts with the lowest hashes are kept. So a sample does not depend on the order of the rows,
+    and two samples can be merged.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class TextSample(Recorded):
 
 
 def _key(text: str) -> int:
-    """Draw a number for a text by what is looked at of it."""
+    """Return a random number for a text, from the part of it that is used."""
     start = text[:_LONGEST].encode("utf-8", "surrogatepass")
     digest = hashlib.blake2b(start, digest_size=8).digest()
     return int.from_bytes(digest, "little")
@@ -125,21 +125,22 @@ def _hashed(texts: Sequence[str]) -> Any:
 class TextMap(Recorded):
     """A fixed map from texts to a few numbers.
 
-    Words, pairs of words and pieces of three to five letters are hashed, rare ones weigh more, and
-    each text has length 1. Of these thousands of numbers two things are kept: the directions in
-    which the texts of the sample vary most (latent semantic analysis), in standard deviations; and
-    if targets were seen, a linear prediction of them (a ridge regression, whose ridge is chosen out
-    of fold). Texts that are learned get the prediction of those of other folds.
+    Words, pairs of words and pieces of three to five letters are hashed, rare ones are weighted
+    more, and each text is scaled to length 1. Two things are computed from these thousands of
+    numbers: the directions in which the texts of the sample vary most (latent semantic analysis),
+    in standard deviations; and, if there were targets, a linear prediction of them (a ridge
+    regression, whose ridge is chosen out of fold). Texts that are learned get the prediction fitted
+    to other folds.
 
     Parameters
     ----------
     used : ndarray of shape (n_used,)
         Which hashed counts are used.
     weights : ndarray of shape (n_used,)
-        Of the counts.
+        Weights of the counts.
     columns : ndarray of shape (1 + n_used, n_directions + 6 n_codes)
-        They map a weighted text to numbers: directions, then predictions without each fold, then
-        those of all texts. The first row is added.
+        Maps a weighted text to numbers: directions, then predictions without each fold, then
+        predictions from all texts. The first row is the constant term.
     n_directions : int
         How many are directions.
 
@@ -218,7 +219,7 @@ class TextMap(Recorded):
         texts : sequence of str
             Any.
         learned : bool, default=False
-            Whether they are of rows that are learned, whose folds must not count.
+            Whether their rows are learned, so that predictions must not use the rows' own fold.
 
         Returns
         -------
@@ -255,7 +256,7 @@ def _directions(rows: Any, counts: Floats, n: int) -> Floats:
 
 
 def _predictions(rows: Any, sums: Floats, folds: NDArray[np.int64]) -> list[Floats]:
-    """Return linear predictions of targets without the texts of each fold, then those of all."""
+    """Return linear predictions of targets without the texts of each fold, then from all texts."""
     from sklearn.linear_model import Ridge
 
     counts = sums[:, 0]

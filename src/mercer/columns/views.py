@@ -25,7 +25,7 @@ from mercer.validation import nearest
 LARGEST = 1e150  # the square of a larger number overflows float64
 _BLOCK_VALUES = 2**21  # values converted at once: 16 MiB of float64
 _MOST_LISTED = 20
-# Types that stand for nothing, of packages that need not be there.
+# Types of missing values, from packages that may not be installed.
 _NOTHING = frozenset(["NAType", "NaTType", "MaskedConstant", "NullScalar"])
 
 
@@ -126,7 +126,7 @@ def without_marks(view: TableView, nulls: NullValues) -> TableView:
 
 
 def _value_of(mark: str, column: Numbers) -> Any:
-    """Return what a mark is in a column of numbers, dates or times; None if it is none."""
+    """Return the value of a mark in a column of numbers, dates or times; None if it has none."""
     if column.unit == "date":
         return moment_of(mark)
     if column.unit == "time":
@@ -169,7 +169,7 @@ def view_table(table: Any) -> TableView:
     Returns
     -------
     view : TableView
-        Its columns.
+        Columns of the rows.
 
     Raises
     ------
@@ -278,7 +278,7 @@ def _arrow_levels(values: Any, *, declared: bool = False) -> Levels:
     levels: list[str | None] = []
     start = 0
     for chunk in values.unify_dictionaries().chunks:
-        # Indices may be of a type that has no -1, as those of polars are.
+        # Index types may be unsigned, as in polars, and so have no -1.
         found = chunk.indices.cast(pa.int64()).fill_null(-1)
         codes[start : start + len(chunk)] = found.to_numpy(zero_copy_only=False)
         start += len(chunk)
@@ -421,7 +421,7 @@ def _object_column(values: NDArray[Any]) -> Numbers | Levels:
 
 
 def says_nothing(cell: Any) -> bool:
-    """Whether a cell is None, NaN of any kind, or what pandas, NumPy or Arrow have for nothing.
+    """Return whether a cell is missing: None, any NaN, or pandas', NumPy's or Arrow's marks.
 
     Examples
     --------
@@ -488,7 +488,7 @@ def number_block(view: TableView, names: Sequence[str], first_row: int = 0) -> N
     Parameters
     ----------
     view : TableView
-        The table, or a block of it.
+        Table, or a block of its rows.
     names : sequence of str
         Columns that must hold numbers.
     first_row : int, default=0
@@ -502,7 +502,7 @@ def number_block(view: TableView, names: Sequence[str], first_row: int = 0) -> N
     Raises
     ------
     ValueError
-        If a column holds text, an infinite number or one beyond 1e150.
+        If a column holds text, an infinite number or one above 1e150.
     """
     block = np.empty((len(names), view.n_rows))
     for out, name in zip(block, names, strict=True):
@@ -561,7 +561,7 @@ def rows_of_levels(column: Levels, marked: Sequence[bool]) -> NDArray[np.intp]:
 
 
 def first_text(column: Levels) -> int | None:
-    """Return the first row that holds something other than a number, if one does.
+    """Return the first row that holds something other than a number; None if there is none.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Buffers: which past rows a new one is paired with.
 
-A buffer has numbered places. Every row goes to one of them, and what is there goes, or to none;
-which, depends on the rows before it and their labels only, not on what was learned.
+A buffer has numbered places. Every row goes to a place, replacing the row there, or to none. The
+choice depends only on earlier rows and their labels, not on what was learned.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Buffer(Component, ABC):
     Attributes
     ----------
     per_class : bool
-        Whether the two classes have places of their own, which needs binary labels.
+        Whether each of two classes has its own places, which needs binary labels.
     capacity : int or None
-        Number of places; None for as many as there are rows.
+        Number of places; None for no limit.
     """
 
     per_class: bool = False
@@ -37,7 +37,7 @@ class Buffer(Component, ABC):
     @property
     @abstractmethod
     def capacity(self) -> int | None:
-        """Number of places; None for as many as there are rows."""
+        """Number of places; None for no limit."""
 
     @abstractmethod
     def places(self, positive: NDArray[np.bool_], counts: tuple[int, int]) -> Places:
@@ -77,7 +77,7 @@ class FIFO(_Sized):
     Parameters
     ----------
     size : int, default=50
-        How many.
+        Number of rows kept.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def _check_per_class(name: str, value: Any) -> None:
 
 
 class Reservoir(_Sized):
-    """A uniform sample of all rows so far, or of those of each class.
+    """A uniform sample of all rows so far, or of each class's rows.
 
     It is worse than the rows that came last (``docs/reproduction.md``, yz-buffers): it holds the
     same points for long, so that they are fitted closely. For comparison.
@@ -129,7 +129,7 @@ class Reservoir(_Sized):
     Parameters
     ----------
     size : int, default=50
-        How many.
+        Number of rows kept.
     per_class : bool, default=False
         Whether that many of each of two classes.
 
@@ -172,7 +172,7 @@ class Everything(Buffer):
 
     @property
     def capacity(self) -> None:
-        """See :class:`Buffer`: no limit."""
+        """None: there is no limit."""
         return None
 
     def places(self, positive: NDArray[np.bool_], counts: tuple[int, int]) -> Places:
@@ -197,7 +197,7 @@ def as_buffer(value: Any) -> Buffer:
     Raises
     ------
     ValueError
-        If it is none of these.
+        If ``value`` is of another kind.
 
     Examples
     --------

@@ -23,9 +23,9 @@ _REGISTRY: dict[str, type[Component]] = {}
 class Component(BaseEstimator):
     """Base of all parameter objects: value equality and conversion to plain data.
 
-    What each parameter may be stands in ``_parameters``, a check for each name in the order in
-    which they are made, and what several of them may be together in ``_relations``, checks of the
-    component. ``_check`` makes them all, in constructors and when a parameter is set.
+    ``_parameters`` holds a check for each parameter, in the order of the checks. ``_relations``
+    holds checks of combinations of parameters, called with the component. ``_check`` runs all of
+    them, in constructors and when a parameter is set.
     """
 
     _parameters: ClassVar[Mapping[str, Check]] = parameters()
@@ -82,10 +82,10 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def own_copy(value: _Value) -> _Value:
-    """Copy a component and those inside it, so that changing the original changes nothing.
+    """Copy a component and the components inside it, so that it is independent of the original.
 
-    Functions and other parameters that are no components, lists or arrays are kept as they are;
-    so is a ``value`` that is no component.
+    Functions and other parameters that are not components, lists or arrays are not copied; neither
+    is a ``value`` that is not a component.
 
     Examples
     --------

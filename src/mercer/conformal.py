@@ -1,7 +1,7 @@
-r"""Intervals and sets of classes that hold the truth as often as is asked for.
+r"""Conformal prediction: intervals and sets of classes that contain the truth at a given rate.
 
-Conformal prediction needs rows that the model has not learned, and nothing of the model but its
-answers there. If such rows and a new one could have come in any order, the error of the new one is
+Conformal prediction needs rows that the model has not learned, and the model's predictions for
+them. If such rows and a new one could have come in any order, the error of the new one is
 as likely to be the largest of all as that of any other; so the :math:`\lceil (n + 1) c \rceil`-th
 smallest of n errors is not exceeded by a share c of new rows, whatever the data and the model are
 (Vovk, Gammerman, Shafer, *Algorithmic Learning in a Random World*, 2005; Lei et al., JASA 113,
@@ -41,13 +41,13 @@ Array = NDArray[np.float64]
 
 METHODS = ("normalized", "split", "quantile")
 
-# The pilot that says how large errors are: points, and rows that it takes.
+# The pilot that predicts the size of errors: its points, and the fewest rows that it needs.
 _POINTS, _FEWEST = 250, 60
-# Errors are seen as logarithms, to which so much of the usual error is added: without it the
-# smallest of them, which say little, would weigh the most.
+# Errors are used as logarithms after adding this share of the usual error. Otherwise the smallest
+# errors, which carry little information, would weigh the most.
 _FLOOR = 0.3
 _TINY = 1e-300
-_CHUNK = 2**20  # numbers in memory, of rows to predict by rows that errors are known of
+_CHUNK = 2**20  # numbers in memory: rows to predict times rows with known errors
 
 
 def check_coverage(coverage: float) -> float:
@@ -62,12 +62,12 @@ def check_coverage(coverage: float) -> float:
 def conformal_quantile(
     scores: ArrayLike, coverage: float, weights: ArrayLike | None = None
 ) -> float:
-    r"""Return what the score of a new row exceeds with a probability of 1 - ``coverage`` at most.
+    r"""Return a bound that a new row's score exceeds with probability at most 1 - ``coverage``.
 
     Parameters
     ----------
     scores : array-like of shape (n_rows,)
-        How badly each row fits, the larger the worse; of rows that were not learned.
+        Nonconformity scores of rows that were not learned: the larger, the worse a row fits.
     coverage : float
         Between 0 and 1.
     weights : array-like of shape (n_rows,), default=None
@@ -81,7 +81,7 @@ def conformal_quantile(
     Raises
     ------
     ValueError
-        If the coverage is not between 0 and 1, there is no row, a score is NaN, or weights do not
+        If the coverage is not between 0 and 1, there are no rows, a score is NaN, or weights do not
         fit.
 
     Examples
@@ -104,7 +104,7 @@ def conformal_quantile(
 
 
 def _shares(weights: ArrayLike | None, n: int) -> Array:
-    """Weights of rows in units of their mean."""
+    """Return weights of rows divided by their mean."""
     share = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
     if share.shape != (n,) or not np.isfinite(share).all() or share.min() < 0.0:
         raise ValueError(
@@ -116,11 +116,11 @@ def _shares(weights: ArrayLike | None, n: int) -> Array:
 
 
 def _quantiles(scores: Array, coverage: float, share: Array) -> Array:
-    """Conformal quantile of each line of scores, of rows that have these shares."""
+    """Return the conformal quantile of each line of scores, with the rows' relative weights."""
     n = scores.shape[1]
     order = np.argsort(scores, axis=1, kind="stable")
     upto = np.cumsum(share[order], axis=1)
-    # A row at infinity stands for the new one. Sums of equal weights are whole numbers.
+    # The new row counts as a row at infinity. Sums of equal weights are whole numbers.
     number = np.sum(upto < _row_of(coverage, n), axis=1)
     found = np.take_along_axis(scores, order, axis=1)
     ends = np.column_stack([found, np.full(len(found), math.inf)])
@@ -128,7 +128,7 @@ def _quantiles(scores: Array, coverage: float, share: Array) -> Array:
 
 
 def _row_of(coverage: float, n: int) -> float:
-    """Which of the smallest of n errors is not exceeded: a number of rows, up to rounding."""
+    """Return the rank of the conformal quantile among n errors, a whole number up to rounding."""
     return coverage * (n + 1.0) * (1.0 - 1e-12)
 
 
@@ -139,25 +139,25 @@ def cross_conformal(
     coverage: float,
     weights: ArrayLike | None = None,
 ) -> Array:
-    r"""Intervals of new rows, by fits that each lacked some of the rows learned.
+    r"""Return intervals of new rows from fits that each left out some of the learned rows.
 
-    Each row i has a score, how far its target was outside of what a fit without it said, and that
-    fit says something of the new row, too. The lower end of the interval is what all but
-    :math:`\lceil (n + 1) c \rceil - 1` of the numbers :math:`l_i - s_i` exceed, the upper end
-    likewise of :math:`h_i + s_i`. If each fit lacks one row, this is the jackknife+; if each lacks
-    a part, CV+. Whatever the data are, they cover with a probability of 1 - 2 (1 - c) at least, and
-    of about c where fits that differ in some rows are like each other (Barber, Candès, Ramdas,
-    Tibshirani, Annals of Statistics 49, 2021; Vovk, Annals of Mathematics and Artificial
-    Intelligence 74, 2015, as cross-conformal predictors).
+    The score of row i is how far its target lies outside the prediction of a fit without it; that
+    fit also predicts the new row. The lower end of the interval is the number that all but
+    :math:`\lceil (n + 1) c \rceil - 1` of the numbers :math:`l_i - s_i` exceed; the upper end is
+    found in the same way from :math:`h_i + s_i`. If each fit leaves out one row, this is the
+    jackknife+; if each leaves out a part, CV+. For any data the coverage is at least 1 - 2 (1 - c),
+    and about c if fits that differ in some rows are alike (Barber, Candès, Ramdas, Tibshirani,
+    Annals of Statistics 49, 2021; Vovk, Annals of Mathematics and Artificial Intelligence 74, 2015,
+    as cross-conformal predictors).
 
     Parameters
     ----------
     low, high : array-like of shape (n_new, n_rows)
-        What is said of each new row by the fit that lacked each row: a prediction in both, or the
+        Prediction for each new row by the fit that left out each row: one value in both, or the
         ends of an interval.
     scores : array-like of shape (n_rows,), or (n_new, n_rows)
-        How far outside the target of each row was; below 0 for inside. They may depend on the new
-        row, where its errors are larger than others.
+        How far outside the prediction each row's target was; below 0 for inside. May depend on the
+        new row, if its errors are larger than those of other rows.
     coverage : float
         Between 0 and 1.
     weights : array-like of shape (n_rows,), default=None
@@ -175,7 +175,7 @@ def cross_conformal(
 
     Examples
     --------
-    Nine rows are enough for 90 %, and none of them may be left aside:
+    Nine rows suffice for 90 %, if none is left aside:
 
     >>> said = np.array([[5.0, 5.1, 4.9, 5.0, 5.2, 5.0, 4.8, 5.0, 5.0]])
     >>> cross_conformal(said, said, [0.1, 0.3, 0.2, 0.5, 0.1, 0.4, 0.2, 0.6, 0.1], 0.9)
@@ -191,7 +191,7 @@ def cross_conformal(
 
 
 def fewest_rows(coverage: float) -> int:
-    """Rows from which intervals of a coverage are finite.
+    """Return the least number of rows for which intervals of a coverage are finite.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def fewest_rows(coverage: float) -> int:
 
 
 def finite(width: float, coverage: float, n_rows: int) -> float:
-    """Return a conformal quantile of so many rows, or raise ``ValueError`` if it is infinite."""
+    """Return a conformal quantile of ``n_rows`` rows; ``ValueError`` if it is infinite."""
     if math.isfinite(width):
         return width
     raise ValueError(
@@ -219,34 +219,34 @@ def _finite_quantile(scores: Array, coverage: float, weights: Array | None) -> f
 
 @dataclass(frozen=True, eq=False)
 class ConformalIntervals:
-    r"""Intervals around the predictions of one quantity.
+    r"""Prediction intervals of one quantity, from rows that were not learned.
 
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_inputs)
         Rows that were not learned.
     y : ndarray of shape (n_rows,)
-        Their targets.
+        Targets of the rows.
     predicted : ndarray of shape (n_rows,)
-        What was predicted of them.
+        Predictions for the rows.
     weights : ndarray of shape (n_rows,) or None, default=None
         Weights of the rows.
     method : {"normalized", "split", "quantile"}, default="normalized"
-        ``"split"``: all intervals are of the same width, predictions plus and minus the conformal
-        quantile of :math:`|y - f(x)|`. ``"normalized"``: of widths in proportion to
-        :math:`\sigma(x)`, the usual size of errors there. A small kernel machine, on the inputs and
-        the prediction, learns the logarithms of :math:`|y - f(x)|` plus .3 of their median;
-        each row's own :math:`\sigma` comes from a fit to all others. If that is worse than none,
-        widths are the same. ``"quantile"``: lower and
-        upper quantiles are learned on half of the rows; the other half says by how much to widen
-        them (Romano, Patterson, Candès, NeurIPS 2019). Sides may then differ.
+        ``"split"``: predictions plus and minus the conformal quantile of :math:`|y - f(x)|`, so all
+        intervals have one width. ``"normalized"``: widths in proportion to :math:`\sigma(x)`, the
+        typical error at x. A small kernel machine, on the inputs and the prediction, learns the
+        logarithms of :math:`|y - f(x)|` plus .3 of their median; each row's :math:`\sigma` comes
+        from a fit to all others. If this is worse than a constant, all widths are equal.
+        ``"quantile"``: lower and upper quantiles are learned on half of the rows; the other half
+        determines how much to widen them (Romano, Patterson, Candès, NeurIPS 2019). The two sides
+        may then differ.
     block : int, default=1
-        Rows in succession that are left out together, as in a series.
+        Number of consecutive rows left out together, for time series.
     groups : ndarray of shape (n_rows,) of int64 or None, default=None
-        Groups of the rows, neighbours that are left out together, instead.
+        Groups of rows, sorted, that are left out together; replaces ``block``.
     fits : ndarray of shape (n_rows,) of int, or None, default=None
-        Which of several fits predicted each row, where each fit lacked some of them; None for one
-        that lacked all.
+        Index of the fit that predicted each row, if several fits each left out some rows; None if
+        one fit left out all.
 
     Examples
     --------
@@ -284,11 +284,11 @@ class ConformalIntervals:
         X : ndarray of shape (n, n_inputs)
             Rows.
         predicted : ndarray of shape (n,)
-            What is predicted of them.
+            Predictions for the rows.
         coverage : float, default=0.9
             Share of the rows whose interval is to hold the truth.
         by_fit : ndarray of shape (n, n_fits), default=None
-            What each of several fits predicts of them; quantiles go by ``predicted`` alone.
+            Predictions of each fit for the rows; quantiles use ``predicted`` alone.
 
         Returns
         -------
@@ -362,7 +362,7 @@ def over_fits(
     fits : ndarray of shape (n_rows,) of int
         Number of the fit that lacked each row.
     ends : pair of ndarray of shape (n_new, n_fits)
-        What each fit says of new rows, at least and at most.
+        Lower and upper predictions of each fit for new rows.
     scores : ndarray of shape (n_rows,)
         How far each row was outside.
     coverage, weights
@@ -430,7 +430,7 @@ class _Sizes:
         part = GlobalPart(pilot_kernel(inputs), inputs[places], 1)
         left_out = part.solve_without(rows, block)
         if squared_error(left_out, rows) >= squared_error(0.0, rows):
-            # Nothing tells how large errors are: what chance says there has no bounds.
+            # Nothing predicts the size of errors, and a fit to noise could give any width.
             return cls(np.ones(len(errors)), None, 0.0, centre, scale)
         return cls(np.exp(left_out[:, 0]), part, mean, centre, scale)
 
@@ -463,9 +463,10 @@ class ConformalSets:
     weights : ndarray of shape (n_rows,) or None, default=None
         Weights of the rows.
     fits : ndarray of shape (n_rows,) of int, or None, default=None
-        Which of several fits scored each row, where each fit lacked some of them; None for one
-        that lacked all. A class is in the set of a row, then, if not too many rows have scores
-        higher than what the fit without them says of it (CV+; Romano, Sesia, Candès, NeurIPS 2020).
+        Index of the fit that scored each row, if several fits each left out some rows; None if one
+        fit left out all. With several fits, a class is in the set of a row if not too many learned
+        rows have scores above the new row's score by the fit without them (CV+; Romano, Sesia,
+        Candès, NeurIPS 2020).
 
     Examples
     --------
@@ -495,18 +496,18 @@ class ConformalSets:
         Parameters
         ----------
         scores : ndarray of shape (n, n_classes)
-            Their scores.
+            Scores of the rows.
         coverage : float, default=0.9
             Share of the rows whose set is to hold the true class.
         by_class : bool, default=False
             Whether that is to hold for the rows of each class: rare classes count as much then,
             and sets are larger.
         empty : bool, default=False
-            Whether sets may be empty. An empty one says that no class fits, as it does for some
-            rows where the classifier is right more often than is asked for. Otherwise all sets
-            have the class with the highest score, and more rows may be covered than was asked for.
+            Whether sets may be empty. An empty set means that no class fits, which happens for some
+            rows if the classifier is right more often than asked for. Otherwise every set contains
+            the class with the highest score, and coverage may exceed the requested one.
         by_fit : ndarray of shape (n, n_fits, n_classes), default=None
-            What each of several fits says of the rows.
+            Scores of each fit for the rows.
 
         Returns
         -------
@@ -558,12 +559,12 @@ _ADAPTIVE = Record(
 class AdaptiveConformal:
     r"""Intervals of a stream whose coverage holds however the stream drifts.
 
-    Errors of the last rows say how wide an interval is. When too many rows are outside, the share
-    :math:`\alpha` that may be is lowered, and raised when too few are:
-    :math:`\alpha \leftarrow \alpha + \gamma (1 - c - \mathrm{miss})`. Over T rows the
-    share of misses is then :math:`1 - c` up to :math:`(1 + \gamma) / (\gamma T)`, whatever comes
-    (Gibbs, Candès, NeurIPS 2021, Proposition 4.1). The bound counts infinite intervals, which
-    there are while :math:`\alpha` is 0 or less.
+    The width of an interval follows the errors of the last rows. When too many rows are outside,
+    the allowed share of misses :math:`\alpha` is lowered, and raised when too few are:
+    :math:`\alpha \leftarrow \alpha + \gamma (1 - c - \mathrm{miss})`. Over T rows the share of
+    misses is then :math:`1 - c` up to :math:`(1 + \gamma) / (\gamma T)`, for any sequence of rows
+    (Gibbs, Candès, NeurIPS 2021, Proposition 4.1). The bound counts infinite intervals, which occur
+    while :math:`\alpha` is 0 or less.
 
     Parameters
     ----------
@@ -573,7 +574,7 @@ class AdaptiveConformal:
         The number :math:`\gamma`: the larger it is, the faster widths follow, and the more they
         shake.
     window : int, default=1000
-        Rows whose errors say how wide intervals are.
+        Number of recent rows whose errors set the width of intervals.
 
     Attributes
     ----------

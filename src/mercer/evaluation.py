@@ -79,8 +79,8 @@ def progressive(
     Parameters
     ----------
     model : object
-        With ``predict`` and ``partial_fit``; changed by learning. A model that is not fitted yet
-        learns the first batch without a prediction.
+        Model with ``predict`` and ``partial_fit``; it learns the stream. A model that is not fitted
+        yet learns the first batch without predicting it.
     stream : iterable of (X, y)
         Mini-batches, such as those of :func:`mercer_app.files.stream`.
     metric : {"auto", "error_rate", "mse", "log_loss"}, default="auto"

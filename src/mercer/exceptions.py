@@ -43,11 +43,11 @@ class TrajectoryWarning(UserWarning):
 
 
 class LeakWarning(UserWarning):
-    """A column tells the target alone, and may not be known when the target is to be predicted."""
+    """A column alone reveals the target, and may be unknown at prediction time."""
 
 
 class DependentRowsWarning(UserWarning):
-    """Rows are alike beyond what their inputs say, so that errors promise too much for new ones."""
+    """Rows are more alike than inputs explain, so errors are too optimistic for new rows."""
 
 
 class ShardError(ValueError):
@@ -89,14 +89,14 @@ class Setting(NamedTuple):
 
 
 class InPython(NamedTuple):
-    """A piece of an :class:`Advice` that helps those who write Python, and nobody else.
+    """A piece of an :class:`Advice` that only helps users of the Python interface.
 
     Attributes
     ----------
     text : str
         The piece.
     otherwise : tuple of str or Setting
-        What to say elsewhere, such as on a command line.
+        Text to use elsewhere, such as on a command line.
     """
 
     text: str
@@ -109,8 +109,8 @@ class InPython(NamedTuple):
 class Advice(str):
     """Text of a message that knows which of its pieces are Python.
 
-    Names of parameters stand between backticks, as in all messages. So whoever shows messages to
-    people who do not write Python can put words of theirs in place of such pieces.
+    Names of parameters stand between backticks, as in all messages. So interfaces other than Python
+    can replace such pieces by their own words.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ class ParameterError(ValueError):
 
 
 class DivergenceError(ArithmeticError):
-    """The function grew beyond every reasonable size; the model keeps its last finite state."""
+    """The function grew without bound; the model keeps its last finite state."""
 
 
 class WorkerError(RuntimeError):

@@ -40,24 +40,23 @@ class History:
     model_order : ndarray of int64
         Model order at the end of the window.
     compression_error : ndarray
-        Largest RKHS error of a step's compression in the window: of the current iterate, whose
-        averages are refitted alike. For ``Budget`` and ``Full(max_size)`` an upper bound of it.
+        Largest RKHS error of a step's compression in the window, for the current iterate; averages
+        are refitted in the same way. An upper bound for ``Budget`` and ``Full(max_size)``.
     step_size : ndarray
         Step size at the end of the window.
     monitors : dict of str to ndarray
-        Mean over the window's rows of what the objective watches besides: for a risk the share of
-        rows that a safeguard touched (``"clipped_fraction"``, ``"clamped_fraction"``), the tracked
-        inner value, the value at risk; for
-        :class:`~mercer.expansions.Stream` how much each kind of way counted. Empty for plain
-        losses.
+        Mean over the window's rows of further numbers that the objective records. For a risk: the
+        share of rows in which a safeguard acted (``"clipped_fraction"``, ``"clamped_fraction"``),
+        the tracked inner value, the value at risk. For :class:`~mercer.expansions.Stream`: the
+        weight of each kind of model. Empty for plain losses.
     changes : ndarray of int64
-        Rows after which the losses said that the stream had changed, the last 1,000 of them, of
-        models that look for changes.
+        Rows after which a change of the stream was detected, the last 1,000 of them, for models
+        that detect changes.
 
     Parameters
     ----------
     monitors : tuple of str, default=()
-        Names of the numbers that every step brings besides.
+        Names of the further numbers that every step records.
     """
 
     def __init__(self, monitors: tuple[str, ...] = ()) -> None:
@@ -168,7 +167,7 @@ class History:
             self._open_steps = 0
 
     def note_change(self, n_rows: int) -> None:
-        """Record that the stream was found changed after so many rows."""
+        """Record that a change of the stream was detected after ``n_rows`` rows."""
         self._changes = [*self._changes[1 - _MOST_CHANGES :], int(n_rows)]
 
     def __setstate__(self, state: dict[str, Any]) -> None:

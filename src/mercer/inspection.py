@@ -1,6 +1,7 @@
-"""What a fitted model is and how it came about, as plain data.
+"""Describe a fitted model and its training as plain data.
 
-:func:`describe` is what ``mercer inspect`` prints, what its JSON holds and what a report tabulates.
+``mercer inspect`` prints the result of :func:`describe`, its JSON holds it, and reports tabulate
+it.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ def _latest_loss(model: Any) -> dict[str, Any]:
 
 
 def _kernel_words(kernel: Any) -> str:
-    """Text of a kernel, without the numbers of the map behind which it is."""
+    """Return a kernel as text, without the numbers of the map before it."""
     if not isinstance(kernel, Mapped) or not isinstance(kernel.map, FixedMap):
         return repr(kernel)
     return f"{kernel.kernel!r} of {kernel.map.n_outputs} inputs made by the map"
@@ -307,7 +308,7 @@ def _cut(names: Any) -> list[str]:
 
 
 def describe_pairs(model: Any) -> dict[str, Any]:
-    """Say what a ranking learns from pairs; nothing for other models.
+    """Describe what a ranking learns from pairs; empty for other models.
 
     Parameters
     ----------
@@ -360,12 +361,12 @@ def _rows_held(buffer: Buffer) -> str:
 
 
 class LossUnits(NamedTuple):
-    """What a loss of a model is measured in.
+    """Unit of a model's loss.
 
     Attributes
     ----------
     factor : float
-        From the loss of the learned, standardised target to that of the target itself.
+        Converts the loss of the learned, standardised target to the loss of the target itself.
     name : str
         Unit in words; empty for a loss without one, such as of classes.
     """
@@ -426,12 +427,12 @@ def unit_of_target(model: Any) -> tuple[float, float] | None:
 
 
 def _is_quantity(model: Any) -> bool:
-    """Whether a model predicts numbers in a unit of their own."""
+    """Return whether a model predicts numbers that have a unit."""
     return isinstance(getattr(model, "targets_", None), Numbers) or hasattr(model, "posterior_")
 
 
 def describe_risk(model: Any) -> dict[str, Any]:
-    """Say what risk a model minimises and what it has tracked; nothing for the mean loss.
+    """Describe the risk that a model minimises and what it has tracked; empty for the mean loss.
 
     Parameters
     ----------
@@ -477,7 +478,7 @@ class _History(NamedTuple):
 
 
 def history_in_units(model: Any) -> _History:
-    """Return the history of a model with losses, and what is tracked of them, in their units.
+    """Return the history of a model, with losses and tracked values in units of the loss.
 
     Parameters
     ----------
@@ -503,7 +504,7 @@ def history_in_units(model: Any) -> _History:
 
 
 def _tracks_losses(risk: Any) -> bool:
-    """Whether what a risk tracks is in units of the loss; nothing is known of a user's own."""
+    """Return whether a risk tracks values in units of the loss; False for a user's own risk."""
     parts = getattr(risk, "risks", [risk])
     return all(type(part).__module__.startswith("mercer.risks") for part in parts)
 
@@ -529,7 +530,7 @@ def race_table(estimator: Any) -> list[dict[str, Any]]:
     best: dict[tuple[Any, ...], Any] = {}
     for entry in sorted(table, key=lambda entry: -entry["error"]):
         best[_way(entry)] = entry
-    # Rounds of a metric that is made again have one name: the best of them was taken.
+    # Repeated rounds of a metric share a name; the model took the best of them.
     return [
         {
             **{name: entry[name] for name in _COLUMNS},
@@ -608,7 +609,7 @@ def way_of(entry: Mapping[str, Any]) -> str:
 
 
 def rows_judged_together(estimator: Any) -> int:
-    """Rows in succession that a model with parts held out together, a fifth of all at most.
+    """Return how many consecutive rows a model with parts held out together; at most a fifth.
 
     Parameters
     ----------
@@ -618,7 +619,7 @@ def rows_judged_together(estimator: Any) -> int:
     Returns
     -------
     n_rows : int
-        1 if each was held out by itself, and for other models.
+        1 if rows were held out one by one, and for other models.
     """
     function = _with_parts(estimator)
     if not isinstance(function, SumOfComponents):
@@ -638,9 +639,9 @@ def parts_table(estimator: Any) -> list[dict[str, Any]]:
     Returns
     -------
     table : list of dict
-        ``form``, ``weight``, ``points``, ``cells`` (None for one dictionary), ``n_inputs`` behind
-        the map and, if there was a race, ``family``, ``metric`` and ``length``, else ``kernel``;
-        empty if the model has no parts.
+        ``form``, ``weight``, ``points``, ``cells`` (None for one dictionary), ``n_inputs`` after
+        the map, and ``family``, ``metric`` and ``length`` if there was a race, otherwise
+        ``kernel``; empty if the model has no parts.
     """
     function = _with_parts(estimator)
     return [] if function is None else sorted(_parts(function), key=lambda part: -part["weight"])
@@ -705,7 +706,7 @@ def final_model(estimator: Any) -> Any:
 
 
 def targets_in_numbers(estimator: Any, y: Any) -> Any:
-    """Return targets as a model learns them: days since 1970, say, if it learned dates.
+    """Return targets as the numbers that a model learns, such as days since 1970 for dates.
 
     Parameters
     ----------
@@ -737,7 +738,7 @@ def learns_pairs(estimator: Any) -> bool:
 
 
 def name_of_loss(estimator: Any) -> str:
-    """Readable name of an estimator's loss, "loss" where there is none: SquaredHinge, "auto".
+    """Return the readable name of an estimator's loss; "loss" if it has none.
 
     Examples
     --------
@@ -762,7 +763,7 @@ def risk_of(estimator: Any) -> Any:
 
 
 def unit_of_loss(estimator: Any) -> str:
-    """Return what losses are measured in, "" where nothing is known of it, as with arrays."""
+    """Return the unit of losses; "" if it is unknown, as with arrays."""
     model = final_model(estimator)
     return loss_units(model).name if hasattr(model, "roles_") else ""
 
@@ -790,7 +791,7 @@ def short_name(risk: Any) -> str:
 
 
 def objective_name(estimator: Any) -> str:
-    """Readable name of what the history of an estimator records: its loss, or a risk of it.
+    """Return the readable name of what an estimator's history records: its loss, or a risk of it.
 
     Examples
     --------
@@ -808,14 +809,14 @@ def objective_name(estimator: Any) -> str:
 
 
 def _words(name: str) -> str:
-    """Turn the name of a class or of a choice into words; abbreviations stay as they are."""
+    """Return the name of a class or choice as words; abbreviations are not changed."""
     if re.search("[A-Z]{2}", name):
         return name
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).replace("_", " ").lower()
 
 
 def input_dictionary(estimator: Any) -> Array | None:
-    """Return the dictionary in the units of the inputs, None where there is no such thing."""
+    """Return the dictionary in units of the inputs; None if there is no dictionary."""
     dictionary = getattr(final_model(estimator), "dictionary_", None)
     if dictionary is None:
         return None
@@ -834,7 +835,7 @@ def quantile_levels(estimator: Any) -> Array | None:
 
 
 def output_labels(estimator: Any, n_outputs: int) -> list[str]:
-    """Name the outputs of a regressor: by the levels of a quantile loss, else by number.
+    """Return names of a regressor's outputs: levels of a quantile loss, or numbers.
 
     Examples
     --------
@@ -848,7 +849,7 @@ def output_labels(estimator: Any, n_outputs: int) -> list[str]:
 
 
 def history_of(estimator: Any) -> Any:
-    """Return the history of a fitted estimator in its units, or raise that there is none."""
+    """Return the history of a fitted estimator in its units; an error if it has none."""
     model = final_model(estimator)
     if not hasattr(model, "history_"):
         raise NotFittedError(

@@ -42,11 +42,11 @@ _config: Any = numba.config
 
 _ROOT = Path(__file__).parent
 _PACKAGE_FOLDER = _ROOT / "__pycache__" / "compiled"
-# Compiled functions call those of these folders and of their own file, and no others.
+# Compiled functions may call functions in these folders and in their own file, and no others.
 _CALLED = ("numerics", "features", "kernels", "losses", "maps")
 _LOG = logging.getLogger("mercer.compile")
-_NOTICEABLE = 1.0  # seconds of compiling until a line says so
-_OBJECTS = 20_000  # new ones between two looks for garbage, while a function is compiled
+_NOTICEABLE = 1.0  # seconds of compiling before a message
+_OBJECTS = 20_000  # new objects between two garbage collections while compiling
 
 
 def jit(signature: str | None = None, **options: Any) -> Any:
@@ -169,7 +169,7 @@ class _Cache(_NullCache):
 def _stamp(file: str) -> str:
     """Digest of a file and of all files whose functions its own may call; empty for none."""
     path = Path(file).absolute()
-    # Numerics are compiled for long, and call nothing above them.
+    # Numerics take long to compile, and call nothing outside their folder.
     folders = ("numerics",) if path.parent == _ROOT / "numerics" else _CALLED
     try:
         return _digest_of_called(folders) + hashlib.sha256(path.read_bytes()).hexdigest()
@@ -202,7 +202,7 @@ class _State:
 
     @classmethod
     def count(cls, begun: float) -> None:
-        """Add the seconds of a function, without those of functions that were compiled for it."""
+        """Add a function's compile time, without the time of functions compiled for it."""
         now = time.perf_counter()
         cls.seconds += now - max(begun, cls.counted_until)
         cls.counted_until = now
@@ -246,14 +246,14 @@ def _folders(chosen: str) -> tuple[Path, ...]:
 
 
 def _temporary() -> Iterator[Path]:
-    """Yield the user's own temporary folder, if there is one."""
+    """Yield the user's private temporary folder, if there is one."""
     with contextlib.suppress(OSError):
         user = os.getuid() if hasattr(os, "getuid") else "user"
         yield Path(tempfile.gettempdir()) / f"mercer-compiled-{user}"
 
 
 def _own(folder: Path, name: str) -> Path:
-    """Path of a file in a folder, which must not be one that others have put there for us.
+    """Return the path of a file in a folder, which other users must not be able to plant.
 
     Raises
     ------

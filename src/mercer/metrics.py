@@ -26,7 +26,7 @@ def auc_standard_error(positive: NDArray[np.bool_], scores: Array) -> float:
     positive : ndarray of shape (n_rows,) of bool
         Class of each row.
     scores : ndarray of shape (n_rows,)
-        Their scores.
+        Scores of the rows.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def concordance(
     Returns
     -------
     share : float
-        Between 0 and 1; 0.5 for scores that know nothing.
+        Between 0 and 1; 0.5 for uninformative scores.
 
     Raises
     ------
@@ -180,7 +180,7 @@ def ndcg(
     Parameters
     ----------
     y : array-like of shape (n_samples,)
-        Gains, at least 0; for the usual exponential ones pass 2**y - 1.
+        Gains, at least 0; for the usual exponential gains pass 2**y - 1.
     scores : array-like of shape (n_samples,)
         Scores.
     group : array-like of shape (n_samples,), default=None

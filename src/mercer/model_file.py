@@ -10,10 +10,10 @@ Layout (safetensors 0.4 and later read it, see the examples)::
     JSON text   {"__metadata__":{"sha256":"<64 hex>","mercer":"<JSON>"}, <arrays>}, space padded
     data        the arrays, C order, little-endian
 
-The digest covers every byte of the file, its own 64 digits taken as zeros. It stands at a fixed
-place, so that nothing is parsed before it was found right: one byte more, less or different, and
-the file is refused. It protects from accidents, not from forgers; what a forger can write is
-checked besides.
+The digest covers every byte of the file, with its own 64 digits counted as zeros. It has a fixed
+position, so it is checked before anything is parsed: a file with one byte more, less or changed is
+refused. It protects from accidents, not from forgery; contents that a forger can write are checked
+separately.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ __all__ = ["load_model", "read_state", "save_model", "storable", "write_state"]
 
 _Class = TypeVar("_Class", bound=type[Any])
 _KINDS: dict[str, type[Storable]] = {}
-_HOMES: dict[str, str] = {}  # modules of classes, imported once a file names them
-_MODELS = "mercer.estimators"  # which tells the homes of its classes when it is imported
+_HOMES: dict[str, str] = {}  # modules of classes, imported when a file names them
+_MODELS = "mercer.estimators"  # registers the modules of its classes on import
 
 FORMAT_VERSION = 1
 _OPENING = b'{"__metadata__":{"sha256":"'
@@ -112,15 +112,15 @@ def load_model(path: Any) -> Any:
     Returns
     -------
     model : estimator
-        Ready to predict, and to go on learning bit for bit.
+        Model that can predict, and continue to learn bit for bit.
 
     Raises
     ------
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     ValueError
-        For any file that is not exactly what was saved: truncated, altered, of another program or
-        of a newer version of mercer.
+        For any file that is not exactly as saved: truncated, altered, written by another program or
+        by a newer version of mercer.
 
     Examples
     --------
@@ -141,12 +141,12 @@ def load_model(path: Any) -> Any:
 
 
 def model_of_state(state: Mapping[str, Any]) -> Any:
-    """Return the model that a state from a file holds; ValueError if it is none."""
+    """Return the model in a state from a file; ValueError if the state is not a model."""
     return _class_named(state["kind"]).from_state(state["model"])
 
 
 def _class_named(kind: str) -> type[Storable]:
-    """Return the class that a file names, imported if nothing else has done so."""
+    """Return the class that a file names, importing its module if needed."""
     if kind not in _KINDS:
         import_module(_MODELS)
         if kind in _HOMES:
@@ -264,12 +264,12 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
     Raises
     ------
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     OSError
         If the operating system refuses to read it.
     ValueError
-        If the file is not exactly what :func:`write_tensors` made: truncated, altered, extended,
-        from a newer mercer, or no model file at all.
+        If the file is not exactly as :func:`write_tensors` wrote it: truncated, altered, extended,
+        from a newer mercer, or not a model file.
     """
     if os.path.isdir(path):
         raise ValueError(f"{str(path)!r} is a folder, not a model file. Give the file inside it.")
@@ -425,8 +425,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     Yields
     ------
     temporary : Path
-        In the same folder, not there yet. Write and close it; on an error it is removed, and
-        ``path`` stays as it was.
+        Path of a new file in the same folder. Write and close it; on an error it is removed, and
+        ``path`` is not changed.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Calls of compiled functions by address, so that a compiled loop takes any kernel or loss.
 
-A loop that receives a Python function as an argument is compiled again for each of them, in every
-process. Here a part is compiled on its own (``numba.cfunc``, cached on disk), and the loop,
+A loop that takes a Python function as an argument is recompiled for each function, in every
+process. Here a function is compiled on its own (``numba.cfunc``, cached on disk), and the loop,
 compiled once, receives its address as an integer.
 """
 
@@ -91,14 +91,14 @@ def machine_code(function: Any, arguments: tuple[Any, ...]) -> int:
 def pointer_call(returns: Any, signatures: Callable[[], Sequence[tuple[Any, ...]]]) -> Any:
     """Make ``call(address, arguments)``, for use inside ``numba.njit`` only.
 
-    A jitted function that calls another by its name is compiled together with a copy of it; one
-    that has its address is not, and what it calls need not be compiled before it is used. What the
-    called function raises is raised, as by any call.
+    A jitted function that calls another by name is compiled together with a copy of it. A function
+    that has only the address is not, and the called function need not be compiled before it is
+    used. Exceptions of the called function propagate as in any call.
 
     Parameters
     ----------
     returns : numba type
-        What the functions return: numbers, or tuples of them.
+        Type of the return values: numbers, or tuples of numbers.
     signatures : callable
         Returns the types of the arguments of all functions whose addresses (see
         :func:`machine_code`) may come; others end in a ``TypingError`` when the caller is compiled.

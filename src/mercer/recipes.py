@@ -1,7 +1,7 @@
 """Estimators with the settings of the papers.
 
-A recipe is a function that returns an estimator, not fitted yet, in which every choice is the
-paper's. Choices of one's own are made by its arguments, or afterwards by ``set_params``.
+A recipe returns an unfitted estimator in which every choice is the paper's. To change a choice, use
+its arguments or ``set_params``.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def unregularized(
         As in :class:`mercer.KernelClassifier`; use ``"balanced"`` where one class is rare.
     expansion : str or Expansion, default="full"
         How g stays small (:mod:`mercer.expansions`). ``"full"`` keeps every row that had a slope,
-        as the paper does, so that the model grows with the stream;
-        ``KOMP(tolerance=1e-4, max_size=200)`` bounds it and is as accurate on most data.
-        ``"random_features"`` means those of mode ``"faithful"``.
+        as in the paper, so the model grows with the stream; ``KOMP(tolerance=1e-4, max_size=200)``
+        bounds it and is as accurate on most data. ``"random_features"`` means the mode
+        ``"faithful"``.
     kernel : str, Kernel or callable, default="gaussian"
         Kernel (:mod:`mercer.kernels`).
     average : {"suffix", "polyak", None}, default=None
@@ -82,7 +82,7 @@ def unregularized(
     Raises
     ------
     ValueError
-        If the loss is none whose slope is Hölder continuous, such as the plain hinge.
+        If the slope of the loss is not Hölder continuous, as for the plain hinge.
 
     References
     ----------

@@ -1,7 +1,7 @@
 """Step sizes: any function of the step number t = 1, 2, ... will do; these are the usual ones.
 
-A schedule of one's own is a function, ``lambda t: 0.5 / t``, or, to be stored in a model file and
-reached by a grid search, one of the parameter objects here.
+A schedule is any function, such as ``lambda t: 0.5 / t``. The parameter objects here can also be
+stored in model files and tuned by a grid search.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Schedule(Component, ABC):
 
 
 class Constant(Schedule):
-    r"""The same value at every step, :math:`\eta_t = c`.
+    r"""A constant step size, :math:`\eta_t = c`.
 
     Parameters
     ----------
@@ -71,8 +71,8 @@ class PowerDecay(Schedule):
     scale : float
         The first value :math:`s`, above 0.
     power : float, default=0.5
-        Exponent :math:`p`, at least 0. Steps in (0.5, 1] are summable in the square but not in
-        themselves, the classical condition of stochastic approximation.
+        Exponent :math:`p`, at least 0. For exponents in (0.5, 1] the squared steps are summable and
+        the steps are not, the classical condition of stochastic approximation.
 
     Raises
     ------
@@ -162,14 +162,14 @@ def _not_relative(name: str, value: Any) -> None:
 class Relative(Schedule):
     r"""Another schedule, in units of :math:`1 / (L \kappa^2)`: :math:`\eta_t = s_t / (L \kappa^2)`.
 
-    L says how fast the slopes of the loss change and :math:`\kappa^2` how large the kernel is, so
-    that one schedule fits all losses, kernels and scales of the inputs. Estimators fill in the
-    unit when they have seen the first rows:
+    L is how fast the slopes of the loss change, and :math:`\kappa^2` is the size of the kernel, so
+    one schedule fits all losses, kernels and scales of the inputs. Estimators fill in the unit
+    after the first rows:
 
-    - L is the loss's ``hoelder_constant`` if it has one, else its ``curvature``, or 1 if its
-      slopes have bounds but their change has none.
-    - :math:`\kappa^2` is the largest k(x, x). For kernels without a bound it is the 95 % quantile
-      of k(x, x) over a sample of the rows: the largest ones would make all steps far too small.
+    - L is the loss's ``hoelder_constant`` if it has one, else its ``curvature``, or 1 if its slopes
+      are bounded but their change is not.
+    - :math:`\kappa^2` is the largest k(x, x). For unbounded kernels it is the 95 % quantile of k(x,
+      x) over a sample of the rows: the largest values would make all steps far too small.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def as_schedule(value: Any) -> Callable[[int], float]:
     Raises
     ------
     ValueError
-        If ``value`` is none of these, or a number that is not positive.
+        If ``value`` is of another kind, or a number that is not positive.
 
     Examples
     --------

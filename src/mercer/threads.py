@@ -1,7 +1,8 @@
 """Threads: one for BLAS while mercer computes, and as many of mercer's own as there are jobs.
 
 BLAS threads spin while they wait, and with more of them than free cores they cost up to 60 times
-the CPU time. So BLAS gets one, and large independent pieces of work are spread over own threads.
+the CPU time. So BLAS gets one thread, and large independent pieces of work are spread over mercer's
+own threads.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ _MOST_WORKERS = 16
 _TURN = 5e-4
 # Pieces below which a second thread is not worth waking.
 _FEW = 2
-# A multiple of the widths in which BLAS goes over matrices, 4, 8, 12, 16 and so on: a product that
-# is cut there is mostly the whole one to the last bit.
+# A multiple of the widths in which BLAS processes matrices, 4, 8, 12, 16 and so on: a product cut
+# here mostly equals the whole product to the last bit.
 _TILE = 384
 
 #: Threads for independent pieces of work in this context; None where nobody has said.
@@ -52,9 +53,9 @@ def _controller() -> ThreadpoolController:
 class _OneBlasThread:
     """The context; may be nested, and entered by several threads at once.
 
-    Most BLAS libraries have one number of threads for the whole process, some one for each thread.
-    Either way it comes back only if the thread that set it restores it, and nobody else takes the
-    1 that it set for the setting to restore. So one thread at a time owns the setting.
+    Most BLAS libraries have one number of threads for the whole process, some have one per thread.
+    In both cases the thread that sets the number must restore it, and no other thread may take the
+    temporary 1 for the setting to restore. So one thread at a time owns the setting.
     """
 
     def __init__(self) -> None:
@@ -88,7 +89,7 @@ _CONTEXT = _OneBlasThread()
 def one_blas_thread() -> _OneBlasThread:
     """Context in which BLAS uses one thread; the caller's setting is restored after it.
 
-    Of threads that compute at the same time the first one in sets and restores it.
+    Of several threads that compute at the same time, the first one sets and restores the number.
     """
     return _CONTEXT
 
@@ -123,11 +124,11 @@ _QUICK_TURNS = _QuickTurns()
 
 
 def n_workers() -> int:
-    """Return the number of threads that :func:`spread` uses where no ``n_jobs`` says it.
+    """Return the number of threads that :func:`spread` uses without an ``n_jobs``.
 
-    The cores that this process may run on, 16 at most, and no more than the environment variable
-    ``OMP_NUM_THREADS`` says, by which joblib divides the cores among its workers. One in a worker
-    of ``multiprocessing.Pool``, whose siblings have the other cores.
+    The number of cores that this process may use, at most 16 and at most the environment variable
+    ``OMP_NUM_THREADS``, with which joblib divides the cores among its workers. 1 in a worker of
+    ``multiprocessing.Pool``, whose siblings use the other cores.
     """
     if current_process().daemon:
         return 1
@@ -143,12 +144,12 @@ _HAS_AFFINITY = hasattr(os, "sched_getaffinity")
 
 
 def check_jobs(n_jobs: Any) -> None:
-    """Refuse what is no number of jobs.
+    """Raise an error for an invalid number of jobs.
 
     Raises
     ------
     mercer.exceptions.ParameterError
-        For 0 and for what is no integer.
+        For 0 and for values that are not integers.
     """
     whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
     if n_jobs is not None and (not whole or n_jobs == 0):
@@ -162,18 +163,18 @@ def check_jobs(n_jobs: Any) -> None:
 
 @contextmanager
 def jobs(n_jobs: int | None) -> Iterator[None]:
-    """Context in which :func:`in_order` has so many threads, and BLAS one in each.
+    """Set the number of threads of :func:`in_order` in a context, with one BLAS thread in each.
 
     Parameters
     ----------
     n_jobs : int or None
-        As of scikit-learn: None for 1, unless a ``joblib.parallel_config`` or an outer context says
+        As in scikit-learn: None for 1, unless a ``joblib.parallel_config`` or an outer context says
         otherwise; -1 for all cores, -2 for all but one, and so on.
 
     Raises
     ------
     mercer.exceptions.ParameterError
-        For 0 and for what is no integer.
+        For 0 and for values that are not integers.
     """
     from joblib import effective_n_jobs  # it takes a while to import
 
@@ -190,9 +191,9 @@ def jobs(n_jobs: int | None) -> Iterator[None]:
 def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """Return ``[work(item) for item in items]``, computed on the threads of :func:`jobs`.
 
-    Pieces depend on nothing but their items, so the results do not depend on the number of
-    threads. Pieces may have pieces themselves: threads that are free, or wait for others, help the
-    one that has them, which never waits for pieces that nobody has begun.
+    Pieces depend only on their items, so results do not depend on the number of threads. Pieces may
+    have pieces themselves: free or waiting threads help the thread that owns them, which never
+    waits for pieces that no thread has begun.
 
     Parameters
     ----------
@@ -219,7 +220,7 @@ def tiles(n: int, size: int = _TILE) -> list[slice]:
     n : int
         Rows or columns in all.
     size : int, default=384
-        Of a slice.
+        Size of a slice.
 
     Examples
     --------
@@ -233,9 +234,9 @@ def tiles(n: int, size: int = _TILE) -> list[slice]:
 def spread(work: Callable[[int, int], None], n_pieces: int) -> None:
     """Do pieces ``first`` to ``last - 1`` by ``work(first, last)``, on several threads if many.
 
-    They are many threads where no ``n_jobs`` says how many (:func:`n_workers`). What a piece writes
-    must not depend on the others: then the result does not depend on the number of threads. BLAS
-    should be bounded by :func:`one_blas_thread`.
+    Without an ``n_jobs`` many threads are used (:func:`n_workers`). What a piece writes must not
+    depend on other pieces; then the result does not depend on the number of threads. Limit BLAS by
+    :func:`one_blas_thread`.
 
     Parameters
     ----------
@@ -293,7 +294,7 @@ class _Helpers:
             Thread(target=self._serve, name=f"mercer-{number}", daemon=True).start()
 
     def ask(self, work: Callable[[], None], n: int) -> list[_Help]:
-        """Have up to so many threads do some work, in a context like the caller's."""
+        """Let several threads do some work, in a context like the caller's."""
         asked = [_Help(partial(copy_context().run, work)) for _ in range(n)]
         with self._changed:
             self._wanted.extend(asked)
@@ -301,7 +302,7 @@ class _Helpers:
         return asked
 
     def end(self, asked: list[_Help]) -> None:
-        """Return once all that has begun of it has ended; what has not is not wanted any longer."""
+        """Wait for all tasks that have begun; cancel the others."""
         begun = []
         with self._changed:
             for help in asked:
@@ -352,7 +353,7 @@ def _helpers(process: int, n_threads: int) -> _Helpers:
 def _on_threads(
     work: Callable[[Item], Result], pieces: Sequence[Item], n_threads: int
 ) -> list[Result]:
-    """Do pieces on so many threads, the caller's among them; see :func:`in_order`."""
+    """Run pieces on several threads, the caller's included; see :func:`in_order`."""
     n_helpers = min(n_threads, len(pieces)) - 1
     if n_helpers <= 0:
         return [work(piece) for piece in pieces]

@@ -1,4 +1,4 @@
-"""Checks of scalar parameters, with messages that say what, why and how to mend it."""
+"""Checks of scalar parameters, with messages that say what is wrong, why, and the remedy."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
     return value
 
 
-# The same checks as values, for tables of what the parameters of a component may be.
+# The same checks as objects, for tables of the parameters of a component.
 
 
 def parameters(**checks: Check) -> Mapping[str, Check]:
@@ -155,7 +155,7 @@ def or_none(check: Check) -> Check:
 
 
 def or_auto(check: Check) -> Check:
-    """Return the check of what is "auto" or, if it is no text, passes another check."""
+    """Return a check that accepts "auto" and values that pass another check."""
     automatic = choice("auto")
     return lambda name, value: (automatic if _is_text(value) else check)(name, value)
 

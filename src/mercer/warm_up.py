@@ -1,7 +1,7 @@
 """Compile what the usual first calls use: ``python -m mercer.warm_up``, in a container's build.
 
 The machine code is kept, for this processor and version, in the folders that
-``docs/guide/first_call.md`` names. Whatever is compiled already costs nothing.
+``docs/guide/first_call.md`` names. Code that is compiled already takes no time.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ def first_calls() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
 
 
 def main() -> None:
-    """Make all the calls, and say where the code was put."""
+    """Make all the calls, and print where the code is kept."""
     start = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of models that are of no use
-        warnings.simplefilter("default", RuntimeWarning)  # that nothing can be kept
+        warnings.simplefilter("ignore")  # about these models, which are discarded
+        warnings.simplefilter("default", RuntimeWarning)  # that code cannot be kept
         for method, data in first_calls().values():
             method(*data)
     folder = next((f for f in cache_folders() if any(f.glob("*.code"))), None)

@@ -1,1 +1,1 @@
-"""What a fitted model can be asked besides predictions; it tells of itself by a record."""
+"""Questions to a fitted model besides predictions: explanations and intervals."""

@@ -1,8 +1,8 @@
 r"""Which columns matter, what they add to a prediction, and how predictions depend on them.
 
-All of it compares predictions for rows whose columns come from different rows, so that it needs
-nothing but the function and some rows: every expansion goes the same way. A model tells by an
-:class:`Explained` how columns become inputs and what is predicted for these. Formulas are in
+All methods compare predictions for rows whose columns come from different rows. So they need only
+the function and some rows, and work for every expansion. A model provides an :class:`Explained`
+record of how columns become inputs and what is predicted. Formulas are in
 :mod:`mercer.numerics.attribution`.
 """
 
@@ -26,18 +26,18 @@ from mercer.validation import check_integer, nearest
 Array = NDArray[np.float64]
 Rows = NDArray[np.floating]
 
-# Most rows that predictions are averaged over, and values that are shown of them.
+# Largest number of rows over which predictions are averaged, and of their values shown.
 _AVERAGED = 256
 # Rows that explanations compare with, and about how often they evaluate the function for a row.
 _BACKGROUND, _LEAST, _EVALUATIONS = 100, 16, 2**15
-# Rows that importances compare where there are more than those kept, and how well they are known:
-# columns whose standard error is below this share of the largest one need no more pairs.
+# Rows that importances compare if more rows are kept, and their accuracy: a column whose standard
+# error is below this share of the largest importance needs no more pairs.
 _RANKED, _ACCURACY = 1024, 0.01
 _ROUNDING = 1e-9
-_SAID = 4  # columns that an explanation shows by itself
+_SAID = 4  # columns that the text of an explanation shows
 
 
-# -- what comes of it ------------------------------------------------------------------------------
+# -- results ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +61,8 @@ class Explanation:
     feature_names : list of str
         Names of the columns.
     output : object
-        What is explained: the label of a class, a quantile level or the number of a target, or a
-        list of them, one for each row; None where there is one output.
+        What is explained: the label of a class, a quantile level or the number of a target, or one
+        of these per row as a list; None for a single output.
     quantity : str
         In words: "prediction", "probability" or "score".
     rows : object
@@ -97,7 +97,7 @@ class Explanation:
         row : int
             Number of the row.
         n : int or None, default=None
-            At most so many; None for all.
+            Largest number of columns; None for all.
         """
         mine = self.contributions[row]
         order = np.argsort(-np.abs(mine), kind="stable")[:n]
@@ -117,7 +117,7 @@ class Dependence:
     grid : ndarray of shape (n_grid,)
         Values of the column, in its own units.
     values : ndarray of shape (n_grid,)
-        Mean prediction for the background rows if all of them had this value.
+        Mean prediction for the background rows with the column set to each grid value.
     individual : ndarray of shape (n_background, n_grid)
         Predictions for each of these rows, whose mean that is.
     missing : float or None
@@ -131,7 +131,7 @@ class Dependence:
         Values that the background rows have in the column, each once (of more than 256 equally
         spaced ones); None of categories.
     parts : list of str
-        Of a date: names of the parts of the calendar that the model looks at, too, such as
+        For a date column: names of the parts of the calendar that the model also uses, such as
         "when:hour". They are features for ``partial_dependence``.
     """
 
@@ -147,7 +147,7 @@ class Dependence:
     parts: Sequence[str] = ()
 
 
-# -- what a model tells ----------------------------------------------------------------------------
+# -- what a model provides -------------------------------------------------------------------------
 
 
 class Explained(NamedTuple):
@@ -156,31 +156,31 @@ class Explained(NamedTuple):
     Attributes
     ----------
     values : callable
-        From inputs of shape (n, n_inputs) to predictions of shape (n, n_outputs).
+        Maps inputs of shape (n, n_inputs) to predictions of shape (n, n_outputs).
     owners : ndarray of shape (n_inputs,)
         Number of the column that each input is made of.
     names : list of str
         Names of the columns.
     encode : callable
-        From rows as users have them to inputs.
+        Maps the user's rows to inputs.
     background : callable
-        Returns some rows that were learned, as inputs, in random order; None if there are none. At
-        most as many as are asked for, 256 if nothing is said.
+        Returns some learned rows as inputs, in random order; None if there are none. Its argument
+        is the largest number of rows, 256 by default.
     grid : callable
-        From the number of a column, inputs, a size, values or None, and a part of the calendar or
+        Maps the number of a column, inputs, a size, values or None, and a part of the calendar or
         "" to a :class:`ColumnGrid`.
     outputs : list
         Labels of the outputs; [None] for a single one.
     default : int, "predicted" or None
-        Output that is explained if none is named: always the same, for each row that with the
-        largest value; None if there is no such.
+        Output explained if none is named: a fixed index, "predicted" for the output with the
+        largest value in each row, or None if there is no natural choice.
     quantity : str
         What the values are, in words.
     in_units : bool
-        Whether outputs have units of their own, which do not add up.
+        Whether outputs have different units, so that they do not add up.
     scores : callable or None
-        What importances look at instead of the values: from inputs to scores, of which one that is
-        sure of itself says more than a probability near 1.
+        Maps inputs to the scores used by importances in place of the values: unlike probabilities,
+        scores do not saturate near 1.
     n_jobs : int or None
         Threads that evaluate.
     """
@@ -209,7 +209,7 @@ class Explained(NamedTuple):
         Raises
         ------
         ValueError
-            If there is no such output, or several and none was named.
+            If the output does not exist, or there are several and none was named.
         """
         n, labels = len(at_rows), list(self.outputs)
         if output is None and self.default == "predicted":
@@ -267,7 +267,7 @@ def importances(told: Explained, known: Importances | None) -> Importances:
     Raises
     ------
     AttributeError
-        If there are no rows to compare.
+        If there are no rows to compare with.
     """
     rows = told.background(_RANKED)
     if rows is None or len(rows) < 2:
@@ -317,8 +317,8 @@ def explanation(
     Raises
     ------
     ValueError
-        For rows that the model cannot predict for, an output that is not there, or if there are no
-        rows to compare with.
+        For rows that the model cannot predict for, an output that does not exist, or no rows to
+        compare with.
     """
     n_walks = check_integer("n_permutations", n_permutations, low=1)
     rows = _dense(told.encode(X))
@@ -374,8 +374,8 @@ def dependence(
     Raises
     ------
     ValueError
-        If the column or the output is not there, is text and ``grid`` is not given, or if there are
-        no rows.
+        If the column or the output does not exist, the column is text and ``grid`` is not given, or
+        there are no rows.
     """
     size = check_integer("grid_size", grid_size, low=2)
     column, part = _column(feature, told.names)
@@ -458,7 +458,7 @@ def _column(feature: Any, names: Sequence[str]) -> tuple[int, str]:
 
 
 def plain_grid(X: Rows, column: int, size: int, values: Any) -> ColumnGrid:
-    """Grid of a column that goes in as it is.
+    """Return the grid of a column that is used without encoding.
 
     Parameters
     ----------

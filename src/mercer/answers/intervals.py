@@ -1,7 +1,7 @@
-"""What regressors and classifiers promise: intervals and sets of classes with a coverage.
+"""Prediction intervals and prediction sets with a coverage, for fitted models.
 
-The numerics are in :mod:`mercer.conformal`; a model tells by its :class:`Evidence` what it says of
-rows that it has not learned.
+The numerics are in :mod:`mercer.conformal`. A model provides its errors on rows that it has not
+learned as an :class:`Evidence` record.
 """
 
 from __future__ import annotations
@@ -36,37 +36,36 @@ _CALIBRATE = Advice(
         "Call `calibrate(X, y)` with such rows.", ("Name a file of such rows with `calibrate`.",)
     )
 )
-# Of a stream: rows whose errors say how wide intervals are, of those that are replayed.
+# For streams: number of recent rows whose errors set the widths, when past rows are replayed.
 _WINDOW = 500
 
 
-# -- what a model tells ----------------------------------------------------------------------------
+# -- what a model provides -------------------------------------------------------------------------
 
 
 class Evidence(NamedTuple):
-    """A fitted model, and what it says of rows that it has not learned.
+    """A fitted model, with scores of rows that it has not learned.
 
     Attributes
     ----------
     targets : LossTargets
-        What is known of the targets, and what scores make the model say.
+        Record of the targets, which turns scores into predictions.
     inputs : callable
-        From rows as users have them to inputs.
+        Maps the user's rows to inputs.
     scores : callable
-        From inputs to scores.
+        Maps inputs to scores.
     held_out : callable
-        Returns the rows (``X``, ``y``, ``scores``, ``weights``, ``groups``), scored by a fit that
-        did not have them; None if there are none.
+        Returns held-out rows (``X``, ``y``, ``scores``, ``weights``, ``groups``), scored by a fit
+        that had not learned them; None if there are none.
     fits : callable
-        Returns fits to few rows without some of those held out, each as (rows, callable): which
-        ones these are, and from inputs to scores. None where one fit had none of them.
+        Returns fits on few rows that each left out some of the held-out rows, each as (indices of
+        these rows, function from inputs to scores). None if one fit left them all out.
     losses : ndarray or None
-        Of a stream: losses of its last rows, each before it was learned.
+        For streams: losses of the last rows, each computed before learning the row.
     block : int
-        Rows held out that depend on each other, in succession.
+        Number of consecutive held-out rows that depend on each other.
     once : callable
-        From a function, and a mark, to what the function returns; while the model stays the same it
-        is called once.
+        Calls a function and caches its result under a mark, as long as the model does not change.
     """
 
     targets: Any
@@ -79,7 +78,7 @@ class Evidence(NamedTuple):
     once: Callable[..., Any]
 
     def not_learned(self, what: str) -> Any:
-        """Return the rows held out; ParameterError if there are none to find something by."""
+        """Return the held-out rows; ParameterError if there are none."""
         held = self.held_out()
         if held is None:
             raise ParameterError(
@@ -91,7 +90,7 @@ class Evidence(NamedTuple):
         return held
 
     def over_fits(self, held: Any) -> tuple[Any, NDArray[np.intp] | None]:
-        """Return few rows kept back as fits without them score them, and which fit did."""
+        """Return few held-out rows, each scored by a fit without it, and the index of that fit."""
         fits = self.fits()
         if not fits:
             return held, None
@@ -101,7 +100,7 @@ class Evidence(NamedTuple):
         return held._replace(scores=scores), numbers
 
     def scores_by_fit(self, X: Any) -> list[Array]:
-        """Scores of inputs by each fit to few rows without some of them."""
+        """Return scores of inputs by each fit that left out some held-out rows."""
         return [fit(X)[:, : self.targets.n_scores] for _, fit in self.fits()]
 
 
@@ -109,12 +108,12 @@ class Evidence(NamedTuple):
 
 
 def intervals(told: Evidence, X: Any, coverage: float = 0.9, method: str = "auto") -> Array:
-    """Find intervals that hold the target of a share of the rows.
+    """Return intervals that contain the target for a share of the rows.
 
     Parameters
     ----------
     told : Evidence
-        A model of quantities.
+        Evidence of a model of quantities.
     X : array-like or table
         Rows.
     coverage, method
@@ -127,8 +126,7 @@ def intervals(told: Evidence, X: Any, coverage: float = 0.9, method: str = "auto
     Raises
     ------
     ValueError
-        For a wrong parameter, if there are no rows that the model has not learned, or too few for
-        the coverage.
+        For an invalid parameter, or without enough rows that the model has not learned.
     """
     check_coverage(coverage)
     check_choice("method", method, ("auto", *METHODS))
@@ -206,7 +204,7 @@ def _of_levels(told: Evidence, inputs: Any, scores: Array, coverage: float) -> A
 
 
 def _of_stream(told: Evidence, scores: Array, coverage: float, method: str) -> Array:
-    """Intervals as wide as the errors of the last rows of a stream say."""
+    """Return intervals whose widths follow the errors of a stream's last rows."""
     assert told.losses is not None
     predicted: Array = told.targets.answers(scores)
     if method not in ("auto", "split") or predicted.shape[1] > 1:
@@ -231,7 +229,7 @@ def sets_of_classes(
     by_class: bool = False,
     empty: bool = False,
 ) -> NDArray[np.bool_]:
-    """Find sets that hold the true class of a share of the rows, at least.
+    """Return sets that contain the true class for at least a share of the rows.
 
     Parameters
     ----------
@@ -249,8 +247,7 @@ def sets_of_classes(
     Raises
     ------
     ValueError
-        For a wrong parameter, if there are no rows that the model has not learned, or too few for
-        the coverage.
+        For an invalid parameter, or without enough rows that the model has not learned.
     """
     check_coverage(coverage)
     inputs = told.inputs(X)
@@ -283,7 +280,7 @@ def _chances(told: Evidence, scores: Array) -> Array:
 def _sets_of_stream(
     losses: Array, chances: Array, coverage: float, *, by_class: bool, empty: bool
 ) -> NDArray[np.bool_]:
-    """Return sets as large as the last rows of a stream say."""
+    """Return sets whose sizes follow the errors of a stream's last rows."""
     if by_class:
         raise ValueError(
             "A model of the default of streams knows how likely it held the classes of its "
@@ -340,8 +337,8 @@ def adapted(errors: Array, coverage: float) -> AdaptiveConformal:
 
 
 def _dense(X: Any) -> Any:
-    """Return inputs that say how large errors are; of sparse rows none: the prediction does.
+    """Return inputs that predict the size of errors; none for sparse rows, where predictions do.
 
-    What a row of a stream does not say is 0.
+    Missing values of a row of a stream become 0.
     """
     return np.empty((X.shape[0], 0)) if sparse.issparse(X) else np.nan_to_num(X, nan=0.0)

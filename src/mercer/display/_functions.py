@@ -58,7 +58,7 @@ def _check_inputs(estimator: Any, X: Any, n_inputs: int, picture: str) -> tuple[
 
 
 def _grid_range(values: Array, padding: float) -> tuple[float, float]:
-    """Range of an input and a part of it on both sides."""
+    """Return the range of an input, extended on both sides."""
     low, high = float(values.min()), float(values.max())
     extra = padding * (high - low) if high > low else 1.0
     return low - extra, high + extra
@@ -77,8 +77,8 @@ class RegressionCurveDisplay:
     prediction : array-like of shape (n_grid,) or (n_grid, n_outputs)
         Prediction on the grid.
     standard_deviation : array-like of shape (n_grid,), default=None
-        Standard deviation of the prediction: the band is two of them on either side of the first
-        curve.
+        Standard deviation of the prediction: the band extends two of them to either side of the
+        first curve.
     X : array-like of shape (n_samples,) or (n_samples, 1), default=None
         Inputs of the data.
     y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
@@ -161,7 +161,7 @@ class RegressionCurveDisplay:
         ax : matplotlib Axes, default=None
             Where to draw; a new pyplot figure if None.
         max_points : int, default=1500
-            Draw an even sample of at most so many data.
+            Largest number of data points to draw; more are thinned evenly.
         **line_kwargs
             Passed to ``ax.plot`` for every curve.
 
@@ -251,7 +251,7 @@ class RegressionCurveDisplay:
         grid_resolution : int, default=400
             Points of the curve.
         labels : sequence of str, default=None
-            Names of the curves; the levels of a quantile loss, else numbers.
+            Names of the curves; default: levels of a quantile loss, or numbers.
         feature_name, target_name : str, default=None
             Labels of the axes; the names of ``X`` and ``y`` if they have any.
         ax, max_points, **line_kwargs
@@ -297,9 +297,9 @@ class RegressionCurveDisplay:
 class DecisionSurfaceDisplay:
     """The decision of a model over its two inputs, with the data and the dictionary.
 
-    A classifier shows the region of each class and the boundaries between them, dashed at a
-    margin beside the boundary of two; a novelty detector shows inliers and outliers; a regressor
-    shows its prediction as shades. Rings are the dictionary points.
+    A classifier shows the region of each class and their boundaries, with dashed margins for two
+    classes; a novelty detector shows inliers and outliers; a regressor shows its prediction as
+    shades. Rings are dictionary points.
 
     Parameters
     ----------
@@ -398,7 +398,7 @@ class DecisionSurfaceDisplay:
         ax : matplotlib Axes, default=None
             Where to draw; a new pyplot figure if None.
         max_points : int, default=1500
-            Draw an even sample of at most so many rows of ``X``.
+            Largest number of rows of ``X`` to draw; more are thinned evenly.
         class_names : sequence of str, default=None
             Names for the legend, in the order of ``classes``.
 
@@ -470,7 +470,7 @@ class DecisionSurfaceDisplay:
             style: dict[str, Any] = {"linestyles": "dashed", "linewidths": 0.8, "alpha": 0.6}
             ink = foreground(self.ax_)
             self.ax_.contour(self.x0, self.x1, self.response, levels, colors=[ink], **style)
-            # Contours do not enter legends by themselves.
+            # Contours do not appear in legends automatically.
             self.ax_.plot([], [], "--", linewidth=0.8, color=ink, label=f"score ±{self.margin:g}")
 
     def _draw_classes(self, max_points: int, class_names: Sequence[str] | None) -> None:
@@ -566,7 +566,7 @@ class DecisionSurfaceDisplay:
         grid = np.stack(np.meshgrid(x0, x1), axis=-1)
         points = _like_frame(X, grid.reshape(-1, 2))
         ranks = learns_pairs(estimator)
-        # Where the scores of a ranking are 0 means nothing.
+        # The zero of a ranking's scores has no meaning.
         classes = None if ranks else getattr(estimator, "classes_", None)
         if classes is not None and len(classes) < 2:
             raise ValueError(

@@ -68,7 +68,7 @@ class LossDistributionDisplay:
     Attributes
     ----------
     mean_loss, value_at_risk, cvar : float
-        Mean of all losses, their quantile at the level and the mean of the worst of them.
+        Mean of all losses, their quantile at the level, and the mean of the losses above it.
     ax_ : matplotlib Axes
         Axes of the picture, after :meth:`plot`.
     figure_ : matplotlib Figure
@@ -79,7 +79,7 @@ class LossDistributionDisplay:
     Raises
     ------
     ValueError
-        If there are no losses, one of them is not finite, or the level is outside its range.
+        If there are no losses, a loss is not finite, or the level is out of range.
 
     See Also
     --------
@@ -318,10 +318,10 @@ def tail_of(losses: ArrayLike, level: float = 0.9) -> Tail:
     Parameters
     ----------
     losses : array-like of shape (n_rows,)
-        Losses, at least one.
+        Losses, one or more.
     level : float, default=0.9
-        In (0, 1): 0.9 for the worst tenth. A loss at the border counts with the part of it that
-        belongs to the worst.
+        In (0, 1): 0.9 for the worst tenth. A loss at the border counts with the share of it that
+        belongs to the worst part.
 
     Returns
     -------
@@ -330,7 +330,7 @@ def tail_of(losses: ArrayLike, level: float = 0.9) -> Tail:
     Raises
     ------
     ValueError
-        If there are no losses, one of them is not finite, or the level is outside its range.
+        If there are no losses, a loss is not finite, or the level is out of range.
 
     References
     ----------
@@ -349,7 +349,7 @@ def tail_of(losses: ArrayLike, level: float = 0.9) -> Tail:
 
 
 def _checked_losses(losses: ArrayLike) -> Array:
-    """Losses as an array, refused where there are none or they are not finite."""
+    """Return losses as an array; ValueError if there are none or they are not finite."""
     values = np.asarray(losses, dtype=float)
     if values.ndim != 1 or not values.size or not np.isfinite(values).all():
         raise ValueError(
@@ -386,7 +386,7 @@ def row_losses(
     Raises
     ------
     ValueError
-        If the estimator has no loss of its own and none is given, or a label was not learned.
+        If the estimator has no loss and none is given, or a label was not learned.
 
     Examples
     --------

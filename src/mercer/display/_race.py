@@ -33,16 +33,15 @@ class RaceDisplay:
     """Errors of the pilots of a race, with their standard errors; what was chosen stands out.
 
     There is a line for each form of the function, family of kernels and map of the inputs, with a
-    mark for each length scale that was tried. Errors are of rows that the pilots were not fitted
-    to; those of one form compare with each other, not so much those of different forms, which are
-    pilots of different size.
+    mark for each length scale that was tried. Errors are on rows that the pilots were not fitted
+    to. Compare errors within a form; pilots of different forms have different sizes.
 
     Parameters
     ----------
     entries : sequence of mappings
-        One for each pilot: ``form``, ``metric``, ``length``, ``error``, ``standard_error`` and
-        ``chosen``, as :meth:`from_estimator` finds them; ``family`` is that of Gaussian kernels
-        where it is missing.
+        One mapping per pilot: ``form``, ``metric``, ``length``, ``error``, ``standard_error`` and
+        ``chosen``, as in :meth:`from_estimator`; ``family`` defaults to the family of Gaussian
+        kernels.
 
     Attributes
     ----------
@@ -53,12 +52,12 @@ class RaceDisplay:
     figure_ : matplotlib Figure
         Figure of the picture.
     errorbars_ : list of matplotlib ErrorbarContainer
-        The marks of those tried and, if there are any, of those chosen.
+        Marks of all pilots and, if there are any, of the chosen ones.
 
     Raises
     ------
     ValueError
-        If there is no entry, or one lacks a value.
+        If there are no entries, or an entry lacks a value.
 
     Examples
     --------

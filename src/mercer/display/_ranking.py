@@ -32,9 +32,9 @@ _MAX_GRADES = 12
 class RankingDisplay:
     """Scores of rows against their targets: a good ranking pulls them apart in order.
 
-    For two classes a histogram of each, for up to twelve grades a box of each, else a cloud of
-    points. Only differences of scores mean something, with groups only those within a group: there
-    the mean score of the group is taken off.
+    Shows a histogram per class for two classes, a box per grade for up to twelve grades, otherwise
+    a scatter plot. Only differences of scores have a meaning, with groups only differences within a
+    group, so the mean score of each group is subtracted.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class RankingDisplay:
     Raises
     ------
     ValueError
-        If the arrays are no vectors of one length, or a score is not finite.
+        If the arrays are not vectors of one length, or a score is not finite.
 
     See Also
     --------
@@ -214,12 +214,12 @@ class RankingDisplay:
         ax: Axes | None = None,
         max_points: int = 1500,
     ) -> Self:
-        """Draw the scores of a fitted ranker, or of anything else with one score a row.
+        """Draw the scores of a fitted ranker, or of another model with one score per row.
 
         Parameters
         ----------
         estimator : fitted estimator, or a Pipeline that ends in one
-            With ``decision_function``.
+            Model with a ``decision_function``.
         X : array-like of shape (n_rows, n_features)
             Inputs; take rows that were not learned.
         y : array-like of shape (n_rows,)

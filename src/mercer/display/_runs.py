@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-# Up to so many records each gets a mark: between two of them nothing was measured, and a line
-# through a single one would be invisible.
+# With at most this many records, each gets a mark: nothing was measured between records, and a line
+# through a single record would be invisible.
 FEW = 12
 Array = NDArray[np.float64]
 _MAX_GROUPS = 50
@@ -142,7 +142,7 @@ class LearningCurveDisplay:
     line_, running_line_ : matplotlib Line2D
         The faint and the strong line.
     change_lines_ : matplotlib LineCollection or None
-        The marks of changes, if there are any.
+        Marks of changes, if there are any.
 
     Raises
     ------
@@ -274,8 +274,8 @@ class LearningCurveDisplay:
         estimator : estimator with ``history_``, or a Pipeline that ends in one
             What has been fitted.
         loss_name : str, default=None
-            Name for the label. None means the estimator's loss, or the objective if it minimises
-            a risk of it: the history holds what is minimised.
+            Name for the label. Default: the estimator's loss, or its objective if it minimises a
+            risk, since the history holds the minimised quantity.
         ax, log, **line_kwargs
             As in :meth:`plot`.
 
@@ -286,7 +286,7 @@ class LearningCurveDisplay:
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            If the estimator has learned nothing yet.
+            If the estimator has not learned any rows.
         """
         name = objective_name(estimator) if loss_name is None else loss_name
         return cls.from_history(
@@ -416,7 +416,7 @@ class ModelOrderDisplay:
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            If the estimator has learned nothing yet.
+            If the estimator has not learned any rows.
         """
         history = history_of(estimator)
         if unit is None:
@@ -429,11 +429,11 @@ class MonitorDisplay:
 
     There are two kinds of numbers. Values are what the risk tracks: the expectation g inside it,
     the value at risk of CVaR, the certainty equivalent of the entropic risk. They have settled
-    where the curve is level; what is learned before that follows a risk of other numbers. Shares
-    are the rows in which a safeguard acted: ``clipped``, where the slope was too long, and
-    ``clamped``, where the weight of the row was changed. A model that clips many rows minimises
-    something else than it says. Shares are drawn as means of neighbouring records, as in the few
-    rows of a single one they jump.
+    where the curve is level; before that, the model minimised a risk with other values. Shares are
+    the rows in which a safeguard acted: ``clipped``, if the slope was too long, and ``clamped``, if
+    the weight of the row was changed. A model that clips many rows minimises something else than
+    its risk. Shares are drawn as means of neighbouring records, because a single record has few
+    rows.
 
     Parameters
     ----------
@@ -458,7 +458,7 @@ class MonitorDisplay:
     Raises
     ------
     ValueError
-        If there is nothing of the kind, or the columns differ in length or are empty.
+        If there are no such numbers, or the columns differ in length or are empty.
 
     See Also
     --------
@@ -608,9 +608,9 @@ class MonitorDisplay:
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            If the estimator has learned nothing yet.
+            If the estimator has not learned any rows.
         ValueError
-            If it watches nothing of the kind.
+            If the estimator does not record such numbers.
         """
         history = history_of(estimator)
         if value_name is None and weighs_ways(history):

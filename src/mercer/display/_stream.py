@@ -275,7 +275,7 @@ class StreamDisplay:
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            If the estimator has learned nothing yet.
+            If the estimator has not learned any rows.
         ValueError
             If it has another expansion.
         """
@@ -284,7 +284,7 @@ class StreamDisplay:
 
 
 def _two_axes(axes: Sequence[Axes] | None) -> tuple[Axes, Axes]:
-    """Return two axes, those of a new pyplot figure for None."""
+    """Return two axes; None makes a new pyplot figure."""
     require_matplotlib()
     if axes is None:
         import matplotlib.pyplot as plt

@@ -25,7 +25,7 @@ PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 # Colours of report figures that follow the reader's light or dark theme (see mercer_app.report).
-# They are used for nothing else, so that replacing them in the SVG text is safe.
+# They have no other use, so they can safely be replaced in the SVG text.
 INK, PAPER, FAINT = "#1f2a36", "#fdfefe", "#a9b2bc"
 THEMED = "mercer-themed"
 
@@ -65,7 +65,7 @@ def foreground(ax: Axes) -> Any:
 
 
 def _legend_columns(labels: list[str], width: int) -> int:
-    """Find how many columns of a legend fit in the width of so many letters.
+    """Return how many legend columns fit into the width of some letters.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def _legend_columns(labels: list[str], width: int) -> int:
 
 
 def draw_legend(ax: Axes, width: int = 62) -> None:
-    """Draw the legend above ``ax``, where it hides no data, unless nothing is labelled."""
+    """Draw the legend above ``ax``, where it hides no data, if anything is labelled."""
     handles, labels = ax.get_legend_handles_labels()
     if handles:
         ax.legend(
@@ -122,7 +122,7 @@ def short_text(value: Any, max_length: int) -> str:
 
 
 def wrapped_text(value: Any, max_length: int = 100, width: int = 40) -> str:
-    r"""Text of :func:`literal_text` in lines that fit beside a small picture.
+    r"""Return the text of :func:`literal_text`, wrapped to fit next to a small picture.
 
     Examples
     --------

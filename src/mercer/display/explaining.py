@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 _UP, _DOWN = PALETTE[0], PALETTE[3]
-_LETTERS = 30  # of a name beside a bar
+_LETTERS = 30  # of a name next to a bar
 _CURVES = 40  # of single rows
 _MIDDLE = 0.1, 0.9  # of the curves of single rows
 
@@ -53,7 +53,7 @@ def titled(quantity: str, output: Any) -> str:
 
 
 def _across(ax: Axes, names: Sequence[str]) -> None:
-    """Write names beside lines from the top down, and keep only what helps to read values."""
+    """Write names next to lines from the top down, and keep only what helps to read values."""
     ax.set_yticks(np.arange(len(names)), [literal_text(name, _LETTERS) for name in names])
     ax.set_ylim(len(names) - 0.4, -0.6)
     tidy(ax, grid=False)
@@ -96,7 +96,7 @@ class ImportanceDisplay:
     importances : array-like of shape (n_columns,)
         Shares of the columns.
     feature_names : sequence of str
-        Their names.
+        Names of the columns.
     standard_errors : array-like of shape (n_columns,), default=None
         How far the shares may be off; thin lines through the ends of the bars show twice as much.
 
@@ -156,7 +156,8 @@ class ImportanceDisplay:
         ax : matplotlib Axes, default=None
             Where to draw; a new pyplot figure if None.
         max_columns : int, default=15
-            At most so many bars; the last one is the sum of all other columns, if there are more.
+            Largest number of bars; if there are more columns, the last bar is the sum of the
+            others.
 
         Returns
         -------
@@ -228,10 +229,10 @@ class ImportanceDisplay:
 
 
 class ExplanationDisplay:
-    """How the columns of one row lead from the mean prediction to that of the row.
+    """Steps from the mean prediction to the prediction for one row, column by column.
 
-    Bars go one after the other, those that change most first, from the mean for the background rows
-    at the top to the prediction at the bottom.
+    Bars are ordered by size of the change, largest first, from the mean for the background rows at
+    the top to the prediction at the bottom.
 
     Parameters
     ----------
@@ -252,7 +253,7 @@ class ExplanationDisplay:
     Raises
     ------
     ValueError
-        If there is no such row.
+        If the row does not exist.
 
     Examples
     --------
@@ -285,7 +286,8 @@ class ExplanationDisplay:
         ax : matplotlib Axes, default=None
             Where to draw; a new pyplot figure if None.
         max_columns : int, default=10
-            At most so many bars; the last one is the sum of all other columns, if there are more.
+            Largest number of bars; if there are more columns, the last bar is the sum of the
+            others.
 
         Returns
         -------
@@ -368,7 +370,7 @@ class ExplanationDisplay:
         X : array-like, DataFrame or table
             Rows.
         row : int, default=0
-            Which of them.
+            Index of the row.
         output, background
             As for ``explain`` of the model.
         ax, max_columns
@@ -432,7 +434,7 @@ class DependenceDisplay:
         ax : matplotlib Axes, default=None
             Where to draw; a new pyplot figure if None.
         max_curves : int, default=40
-            At most so many curves of single rows.
+            Largest number of curves of single rows.
 
         Returns
         -------

@@ -1,7 +1,7 @@
 """Learning in several places: the workers of a cluster, on one machine or many.
 
-:func:`fit` takes shards of data and an engine; the core beneath it is :class:`Plan` and
-:class:`Sums`, for engines of one's own.
+:func:`fit` takes shards of data and an engine. It is built on :class:`Plan` and :class:`Sums`,
+which you can use with your own engine.
 """
 
 from mercer.columns.keys import content_keys

@@ -22,7 +22,7 @@ class KeyedRows(NamedTuple):
     rows : Rows
         The rows.
     keys : ndarray of shape (n,) of uint64
-        Their keys.
+        Keys of the rows.
     """
 
     rows: Rows
@@ -34,7 +34,7 @@ class KeyedRows(NamedTuple):
 
     @classmethod
     def joined(cls, several: Sequence[KeyedRows]) -> KeyedRows:
-        """All of them in order, one at least."""
+        """Join one or more key rows, in order."""
         rows = Rows.joined([one.rows for one in several])
         return cls(rows, np.concatenate([one.keys for one in several]))
 
@@ -49,7 +49,7 @@ def row_keys(seed: int, shard: int, first: int, n: int) -> Keys:
     Parameters
     ----------
     seed : int
-        Of the draw.
+        Seed of the draw.
     shard : int
         Number of the shard.
     first, n : int

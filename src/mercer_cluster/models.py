@@ -123,7 +123,7 @@ class Begun(NamedTuple):
     Attributes
     ----------
     model : estimator
-        It has learned nothing but the sample.
+        Model that has learned only the sample.
     encode : callable
         :class:`Draft` to checked inputs, encoded targets and weights, wherever the rows are.
     layout : Layout
@@ -168,13 +168,13 @@ def begin(
     Parameters
     ----------
     estimator : estimator
-        With its parameters; stays as it is.
+        Estimator with its parameters; not changed.
     sample : Draft
         Rows in random order.
     n_rows, n_regions : int
         Rows in all, and regions of a partition.
     class_counts : dict or None
-        Rows of each class, of a classification; None for those of the sample.
+        For classification, the number of rows of each class; None counts the sample.
 
     Raises
     ------

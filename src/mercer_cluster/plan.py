@@ -32,19 +32,19 @@ def seed_of(estimator: Any) -> int:
 
 
 class Plan:
-    """What is to be done with every row, so that the same model comes of them anywhere.
+    """Everything needed to learn each row, so that the same model results anywhere.
 
-    All that depends on more than single rows is in it: what is known of the targets, the map of the
-    inputs, kernels and length scales, dictionaries, trees and the regions of space in which
-    rows are brought together. It holds rows that are held back, too, which choose ridges and
-    weights in the end. A plan can be pickled; who learns rows needs :attr:`work` of it only.
+    A plan contains all that depends on more than single rows: the record of the targets, the map of
+    the inputs, kernels and length scales, dictionaries, trees, and the regions of space in which
+    rows are brought together. It also holds held-out rows, which choose ridges and weights at the
+    end. A plan can be pickled; workers that learn rows need only its :attr:`work`.
 
-    Make one by :meth:`of`, or leave all of it to :func:`mercer_cluster.fit`.
+    Create a plan with :meth:`of`, or use :func:`mercer_cluster.fit`, which does everything.
 
     Attributes
     ----------
     work : Work
-        What those need who learn rows.
+        The part that workers need to learn rows.
     n_rows : int
         Rows in all.
 
@@ -87,7 +87,7 @@ class Plan:
         Parameters
         ----------
         estimator : KernelClassifier, KernelRegressor or GaussianProcessRegressor
-            With its parameters; it stays as it is.
+            Estimator with its parameters; not changed.
         sample : tuple of (X, y) or (X, y, sample_weight)
             Rows drawn at random from all. They are learned with all others.
         held : tuple of (X, y) or (X, y, sample_weight)
@@ -95,7 +95,7 @@ class Plan:
         n_rows : int
             Rows in all.
         class_counts : dict, default=None
-            Rows of each class, of a classification; None for those of the sample.
+            For classification, the number of rows of each class; None counts the sample.
         least_key : int, default=0
             Rows whose key (:func:`mercer_cluster.row_keys`) is below are held back by
             :meth:`add` itself.
@@ -139,10 +139,10 @@ class Plan:
         X, y, sample_weight
             Rows, as for ``fit`` of the estimator.
         shard, first : int, default=0
-            Which shard the rows are of, and the number of the first of them there. No two sums that
-            are merged may have the same.
+            Number of the rows' shard, and position of the first row in the shard. No two sums to be
+            merged may have the same.
         keys : ndarray of shape (n_rows,) of uint64, default=None
-            Keys of the rows, which put them in order; None for those of their places
+            Keys of the rows, which put them in order; None computes keys from their positions
             (:func:`mercer_cluster.row_keys`).
 
         Returns
@@ -209,7 +209,7 @@ class Drawn(NamedTuple):
     least_key : int
         Rows with a key below are held back.
     seed : int
-        Of the keys.
+        Seed of the keys.
     by_content : bool
         Whether keys are by what is in the rows, or by their places.
     """
@@ -221,10 +221,10 @@ class Drawn(NamedTuple):
 
 
 class Work:
-    """The part of a plan that those need who learn rows.
+    """The part of a plan that workers need to learn rows.
 
-    Rows that belong together are a *block*: those of a region, or of a step; where there are
-    regions there are no steps.
+    Rows that belong together are a *block*: the rows of a region, or of a step. With regions there
+    are no steps.
 
     Attributes
     ----------
@@ -303,7 +303,7 @@ class Work:
         number, rows_per_cell
             As there.
         sums : iterable of Sums or dict
-            Those of all rows, or :meth:`Sums.split` of them at this place.
+            Sums of all rows, or the parts of :meth:`Sums.split` for this block.
         """
         return self.regions.solve(number, rows_per_cell, _ordered(number, sums))
 
@@ -337,7 +337,7 @@ class Sums:
     Attributes
     ----------
     identity : str
-        Of the plan.
+        Identity of the plan.
     n_rows : dict of (int, int) to int
         Rows of weights above 0 that were added, those held back among them, by shard and the
         number of the first.
@@ -371,10 +371,10 @@ class Sums:
             )
 
     def merge(self, other: Sums) -> Sums:
-        """Return the sums of the rows of both, which stay as they are.
+        """Return the sums of the rows of both; neither is changed.
 
-        Rows of blocks do not depend on the order of merging. Sums do so by the rounding of
-        additions: merge in one order, such as that of a tree over the shards, for the same bits.
+        The rows of blocks do not depend on the order of merging. The sums do, by rounding errors:
+        merge in a fixed order, for example along a tree over the shards, to get the same bits.
 
         Raises
         ------
@@ -401,7 +401,7 @@ class Sums:
         return Sums(self.identity, {**self.n_rows, **other.n_rows}, pieces, summands)
 
     def split(self) -> tuple[Any, ...]:
-        """Rows of each block, and behind them what is left: sums without rows of blocks."""
+        """Return the rows of each block, followed by the sums without rows of blocks."""
         rest = copy.copy(self)
         rest.pieces = [{} for _ in self.pieces]
         return (*self.pieces, rest)

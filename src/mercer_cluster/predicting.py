@@ -55,7 +55,7 @@ def over_shards(
     Yields
     ------
     number : int
-        Of a shard, as they are done.
+        Number of a shard, in order of completion.
     answer : object
         What the function returned.
     """
@@ -111,13 +111,13 @@ def predict(
     Returns
     -------
     predictions : list of ndarray
-        What ``predict`` of the model says of the rows of each shard, in the order of the shards;
-        of none for a shard without rows.
+        Result of the model's ``predict`` for each shard, in the order of the shards; empty for a
+        shard without rows.
 
     Raises
     ------
     ShardError
-        If a shard cannot be read or does not fit the model; says which.
+        If a shard cannot be read or does not fit the model; the message names the shard.
     ImportError
         If the engine is not installed.
 
@@ -172,7 +172,7 @@ def _n_rows(item: Any) -> int:
 
 
 def _nothing(model: Any) -> NDArray[Any]:
-    """Predictions of no rows, of the shape and type that those of rows have."""
+    """Return predictions for no rows, with the shape and type of predictions for rows."""
     bare = without_columns(model)
     n_inputs = getattr(bare, "n_features_in_", None)
     if n_inputs is None:

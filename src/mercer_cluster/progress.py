@@ -1,4 +1,4 @@
-"""How far the work of an engine has come: told to a callback, and to the log."""
+"""Progress of an engine's work, passed to a callback and to the log."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Progress(NamedTuple):
     Attributes
     ----------
     stage : {"survey", "plan", "learn", "solve", "predict", "evaluate"}
-        Shards are looked at, learned, predicted or evaluated; regions are solved. The plan is made
-        on a sample, in this process; it is told of when it begins, and when it is there.
+        Shards are surveyed, learned, predicted or evaluated; regions are solved. The plan is made
+        from a sample in this process, and reported at its start and end.
     done, total : int
         Tasks of the stage.
     name : str
         What the last task was about.
     n_rows : int
-        Rows of it; 0 where nobody counts them.
+        Rows of the shard; 0 if rows are not counted.
     n_workers : int
         Workers of the engine.
     seconds : float
@@ -67,7 +67,7 @@ def watched(
     rows: Callable[[int], int],
     callback: Callback,
 ) -> Iterator[int]:
-    """Wait for tasks, and tell of each.
+    """Wait for tasks, and report each one.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def watched(
     stage : str
         See :class:`Progress`.
     handles, names : sequence
-        Of the tasks.
+        Handles and names of the tasks.
     rows : callable
         Tells the rows of a task that is done, by its number.
     callback : callable or None
@@ -85,7 +85,7 @@ def watched(
     Yields
     ------
     number : int
-        Of a task that is done.
+        Number of a completed task.
 
     Raises
     ------

@@ -29,7 +29,7 @@ class Region(NamedTuple):
     numbers : ndarray of shape (n,) of int
         Which of the rows held back lie in the region.
     values : ndarray of shape (n, n_outputs)
-        What the cells say of these before they have learned them.
+        Predictions of the cells for these rows before learning them.
     n_rows : int
         Rows that were learned.
     error : float
@@ -43,17 +43,17 @@ class Region(NamedTuple):
     error: float
 
 
-#: Has the regions of several numbers solved, each with so many rows to a cell.
+#: Solves the regions of several numbers, each with a given number of rows per cell.
 Solve = Callable[[Sequence[tuple[int, int]]], list[Region]]
 
 
 class Regions:
     """The regions of all partitions of a plan.
 
-    A cell keeps its rows, each of which is a point, or takes some of them as points of sums over
-    all: then there may be thousands of rows to a cell, which average the noise, and the model is
-    smaller by as much. Which is better depends on the noise and on how rough the function is,
-    so a few regions of each partition try; the errors at rows held back decide for all.
+    A cell keeps its rows, each of which becomes a point, or it takes some of them as points of sums
+    over all. In that case a cell may have thousands of rows, which average the noise, and the model
+    is smaller by as much. Which is better depends on the noise and on the roughness of the
+    function, so a few regions of each partition try both; errors on held-out rows decide for all.
 
     Parameters
     ----------
@@ -124,9 +124,9 @@ class Regions:
         return Region(part.compact(), numbers, values[: len(held)], len(rows), error)
 
     def _cells(self, whole: CellsPart, region: int, rows: Rows, rows_per_cell: int) -> CellsPart:
-        """Cells of a region that have learned nothing."""
+        """Return the cells of a region before learning."""
         outer, n_cells = whole.partition, max(1, len(rows) // rows_per_cell)
-        if whole.max_cells == 0 or not len(rows):  # cells that a user has chosen, or nothing to cut
+        if whole.max_cells == 0 or not len(rows):  # the user chose the cells, or there are no rows
             partition = outer.inside(region)
         else:
             partition = type(outer).balanced(

@@ -64,13 +64,13 @@ def fit(
     Parameters
     ----------
     estimator : KernelClassifier, KernelRegressor or GaussianProcessRegressor
-        With its parameters. It stays as it is.
+        Estimator with its parameters; not changed.
     shards : path or sequence
-        A folder, a glob or a file; or a sequence of paths, arrays (X, y) or
-        (X, y, sample_weight), tables, and functions that return one of these or an iterator of
-        them; or a dataset of the engine: a Ray Dataset, a Dask DataFrame. Large Parquet files are
-        cut into parts of 524,288 rows, or of a row group if that has more. Nothing else is cut: a
-        worker holds all rows of a shard, as float64.
+        A folder, a glob or a file; or a sequence of paths, arrays (X, y) or (X, y, sample_weight),
+        tables, and functions that return one of these or an iterator of them; or a dataset of the
+        engine: a Ray Dataset, a Dask DataFrame. Large Parquet files are cut into parts of 524,288
+        rows, or of one row group if it has more. Nothing else is cut: a worker holds all rows of a
+        shard, as float64.
     target : str, default=None
         Column to predict, where shards are tables.
     columns : TablePreprocessor, default=None
@@ -80,9 +80,9 @@ def fit(
         Who works: this process alone, Ray or Dask. The first holds in memory what the others put on
         disks when it grows large: rows of regions.
     n_workers : int, default=None
-        Workers to start; None for one for each core, or those of the cluster.
+        Number of workers to start; None for one per core, or for the workers of the cluster.
     address : str, default=None
-        Of a cluster that runs.
+        Address of a running cluster.
     callback : callable, default=None
         Told a :class:`Progress` whenever a task is done.
     settings : Settings
@@ -94,24 +94,24 @@ def fit(
     Returns
     -------
     estimator : estimator
-        Of the same kind, fitted. If all rows are a sample (65,536 rows, fewer if they are wide) it
-        is what its ``fit`` makes of them; else the default predicts, and learns further rows only
-        by a new fit.
+        Fitted estimator of the same kind. If the sample (65,536 rows, fewer if they are wide)
+        contains all rows, it equals the result of ``fit``. Otherwise it predicts by the default
+        expansion, and learns further rows only by a new fit.
 
     Raises
     ------
     ShardError
-        If a shard cannot be read or does not fit the others; says which.
+        If a shard cannot be read or does not fit the others; the message names the shard.
     ValueError
-        If `target` does not fit the shards, the estimator cannot learn in several places, or no
-        row has anything to learn.
+        If `target` does not fit the shards, the estimator cannot learn in several places, or no row
+        can be learned.
     ImportError
         If the engine is not installed.
 
     Warns
     -----
     UserWarning
-        If a shard has more than 5,000,000 rows, or 2 GiB of them.
+        If a shard has more than 5,000,000 rows, or more than 2 GiB.
 
     Examples
     --------
@@ -355,7 +355,7 @@ class _Run:
         return level[0]
 
     def _count(self, stage: str, counts: Sequence[Handle]) -> None:
-        """Wait for a task of each shard, which tells its rows; raise what the first one raised."""
+        """Wait for one task per shard, which returns its rows; raise the first exception."""
 
         def rows(number: int) -> int:
             return int(self.workers.get(counts[number]))
@@ -368,7 +368,7 @@ class _Run:
     def _planning(self, n_rows: int) -> Iterator[None]:
         """Context of what is done here, with a sample or with all rows if these are few.
 
-        Workers have nothing to do meanwhile: threads take their place, as far as cores are here.
+        Workers are idle meanwhile, so threads replace them, up to the number of cores here.
         """
         start, n_workers = time.perf_counter(), self.workers.n_workers
         tell(self.callback, Progress("plan", 0, 1, "sample", n_rows, n_workers, 0.0))

@@ -11,22 +11,23 @@ class Settings(NamedTuple):
     Attributes
     ----------
     sample, sample_bytes, least_sample : int, default=65536, 2**28 and 8192
-        Rows that a plan is made from, or fewer that take so many bytes, but not so few. If there
-        are no more, the model is what ``fit`` makes of them.
+        Largest number of rows from which a plan is made; fewer if they would exceed so many bytes,
+        but at least ``least_sample``. If there are no more rows, the model equals the result of
+        ``fit``.
     held, held_share : int and float, default=5000 and 0.2
         Rows that are held back to choose weights by, or a share of all if that is less.
     region_bytes : int, default=2**27
         Bytes of the mapped rows of a region.
     region_rows, shared : int, default=20000 and 64
-        Rows of a region at least, and regions of a partition that make enough work for workers to
-        share, where there are few rows.
+        Least number of rows of a region; and number of regions of a partition that give workers
+        enough to share if there are few rows.
     most_regions : int, default=1024
-        Regions of a partition, at most.
+        Largest number of regions of a partition.
     rows_per_point, pilots : tuple of int and int, default=(5, 20, 80) and 3
         Rows for each point of cells by sums that are tried, and how many regions of each partition
         try.
     judging, most_judging : float and int, default=0.05 and 2000
-        Share of the rows of a region that choose its ridge, and how many at most.
+        Share of the rows of a region that choose its ridge, and their largest number.
     chunk : int, default=65536
         Rows that are encoded and mapped at a time.
     """
@@ -52,7 +53,7 @@ class Settings(NamedTuple):
         return min(self.sample, max(self.least_sample, few))
 
     def held_of(self, n_rows: int) -> int:
-        """Rows held back, of so many."""
+        """Return the number of held-out rows among ``n_rows``."""
         return min(self.held, int(self.held_share * n_rows), self.sample // 2)
 
     def regions_of(self, n_rows: int, n_inputs: int) -> int:

@@ -1,4 +1,4 @@
-"""Shards: pieces of the data that workers read by themselves, and how they become rows."""
+"""Shards: pieces of the data that workers read by themselves and turn into rows."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Shard(NamedTuple):
         For messages.
     data : object
         A part of a file, arrays (X, y) or (X, y, sample_weight), a table, a function that returns
-        one of these or an iterator of them; or a handle of an engine.
+        one of these or an iterator of them, or a handle of an engine.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Block(NamedTuple):
         Parameters
         ----------
         seed : int
-            Of the draw.
+            Seed of the draw.
         shard, first : int
             Number of the shard, and of the first row there.
         by_content : bool
@@ -119,12 +119,12 @@ class Block(NamedTuple):
 
     @staticmethod
     def joined(blocks: Sequence[Block]) -> Block:
-        """All of them, one at least.
+        """Join one or more blocks.
 
         Raises
         ------
         UnlikeBlocksError
-            If two of them cannot be joined.
+            If two blocks cannot be joined.
         """
         if hasattr(blocks[0].X, "num_rows"):
             return Block(_joined_tables([block.X for block in blocks]))
@@ -156,7 +156,7 @@ def _joined_tables(tables: Sequence[Any]) -> Any:
 
 
 def _alike(name: str, columns: Sequence[Any]) -> list[Any]:
-    """Make the chunked arrays of a column of one type: text, or that of the widest numbers."""
+    """Convert the chunked arrays of a column to one type: text, or the widest number type."""
     import pyarrow as pa
 
     kinds = list(dict.fromkeys(one.type for one in columns))
@@ -197,7 +197,7 @@ def _alike(name: str, columns: Sequence[Any]) -> list[Any]:
 
 
 def _family(kind: Any, view: Any) -> str:
-    """Say of which kind values are: those of one kind can be joined."""
+    """Return the kind of values; values of one kind can be joined."""
     import pyarrow as pa
 
     if isinstance(view, Levels):
@@ -219,13 +219,13 @@ def _text(view: Any, n_rows: int) -> Any:
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Context in which errors say which shard they are about.
+    """Context in which errors name the shard.
 
     Raises
     ------
     ShardError
-        From any exception, but those that say of themselves what is missing: memory, a package, or
-        a worker. These are raised as they are, with a note.
+        For any exception, except those about missing memory, a missing package or a lost worker.
+        These are raised unchanged, with a note.
     """
     try:
         yield
@@ -255,7 +255,7 @@ def shards_of(
     kinds: Mapping[str, str] = _NONE,
     strict: bool = True,
 ) -> list[Shard]:
-    """Return the pieces of the data, in an order of their own.
+    """Return the pieces of the data, in an order determined by the data.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ def shards_of(
     wanted : callable, default=None
         Tells by its name whether a column of a file is read; None: all are.
     types : mapping of str to str, default={}
-        Of columns of CSV files: see ``column_types`` of :func:`mercer_app.files.read_tables`.
+        Types of columns of CSV files: see ``column_types`` of :func:`mercer_app.files.read_tables`.
     kinds : mapping of str to str, default={}
         What somebody said that columns are: see :class:`mercer.columns.TablePreprocessor`.
     strict : bool, default=True
@@ -458,7 +458,7 @@ class TableReader(Reader):
         self.reads = reads
 
     def blocks(self, data: Any) -> Iterator[Block]:
-        """See :class:`Reader`: tables of Arrow, of the rows that have a target."""
+        """Read Arrow tables with the rows that have a target."""
         names: list[str] = []
         labelled = Labelled(self.reads.target if self.reads.has_target else None)
         for item in items_of(data):
@@ -473,7 +473,7 @@ class TableReader(Reader):
                 yield Block(table.slice(start, _ROWS))
 
     def rows(self, block: Block) -> Block:
-        """See :class:`Reader`: inputs, and targets."""
+        """Read inputs and targets."""
         return Block(*self.reads.rows(block.X))
 
     def width(self, block: Block) -> int:

@@ -17,8 +17,8 @@ Array = NDArray[np.float64]
 # Rows whose features are in memory together.
 _TOGETHER = 4096
 
-#: Step, what is asked, and of what, to the sums over some rows of the step each, in an order that
-#: does not depend on who works.
+#: Maps the step, the question and its argument to sums over some rows of the step each, in an order
+#: that does not depend on the workers.
 Gather = Callable[[int, Ask, Any], Sequence[list[Array]]]
 
 

@@ -1,4 +1,4 @@
-"""What a first look at all rows tells: how many there are, of which kind, and a sample of them."""
+"""First look at all rows: their number, their types, and a sample of them."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _VARIED = 0.95
 
 
 class Survey:
-    """What some rows tell of all; two add up.
+    """Survey of some rows; two surveys can be added.
 
     Attributes
     ----------
     name : str
-        Of the first shard.
+        Name of the first shard.
     limit : int
-        Rows of the sample at most.
+        Largest number of rows of the sample.
     by_content : bool
         Whether keys are by what is in the rows, or by their places.
     n_rows : dict of int to int
@@ -94,9 +94,9 @@ class Survey:
         data : object
             The shard.
         shard, name : int and str
-            Its number and name.
+            Number and name of the shard.
         seed : int
-            Of the sample.
+            Seed of the sample.
         classes : bool
             Whether targets are labels.
         settings : Settings
@@ -157,7 +157,7 @@ class Survey:
             self.class_counts = dict(zip(labels, counts.tolist(), strict=True))
 
     def merge(self, *others: Survey) -> Survey:
-        """Return what the rows of all tell; all stay as they are.
+        """Return the survey of the rows of all; none of them is changed.
 
         Raises
         ------
@@ -226,7 +226,7 @@ class Survey:
         return np.unique(self.keys).size >= _VARIED * self.keys.size
 
     def n_below(self, n: int) -> int:
-        """Rows whose keys are below that of the one at this place: so many, or fewer if equal."""
+        """Return the rows with the smallest keys: ``n`` rows, or fewer if keys are equal."""
         ordered = np.sort(self.keys)
         return int(np.searchsorted(ordered, ordered[n]))
 

@@ -46,7 +46,7 @@ class ShardTraining(TableTraining):
     Attributes
     ----------
     model_ : KernelClassifier, KernelRegressor or GaussianProcessRegressor
-        The model; before :meth:`run` it has learned nothing, and knows the columns of the first
+        The model. Before :meth:`run` it has learned no rows, but knows the columns of the first
         rows.
     task : str
         Once started, no longer "auto".
@@ -122,7 +122,7 @@ class ShardTraining(TableTraining):
         self.settings = settings
 
     def start(self) -> Self:
-        """Look at the first rows and make a model that has learned nothing.
+        """Inspect the first rows and create a model that has learned no rows.
 
         Returns
         -------

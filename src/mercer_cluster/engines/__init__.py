@@ -40,8 +40,8 @@ def engine_of(
         Tasks that run at once, where mercer starts the workers; by default as many as this process
         has cores.
     address : str, default=None
-        Of a running cluster of Ray or Dask. Without it, the one to which this process is
-        connected; if there is none, one is started.
+        Address of a running cluster of Ray or Dask. Default: the cluster to which this process is
+        connected; if there is none, a cluster is started.
 
     Returns
     -------

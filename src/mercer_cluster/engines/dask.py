@@ -28,7 +28,8 @@ from mercer_cluster.engines.engine import (
     unpack,
 )
 
-# What goes through the scheduler at once. It does nothing else meanwhile, and Dask warns of 10 MB.
+# Bytes sent through the scheduler at once. It does nothing else meanwhile, and Dask warns from 10
+# MB on.
 _PIECE = 8_000_000
 _LENGTH_OF_KEY = 3
 
@@ -42,11 +43,11 @@ class DaskEngine(Engine):
     until it is released: data that are scattered would be lost with their worker. Of the tasks
     that are ready those that need most others come first.
 
-    Dask counts the death of a worker for all tasks that it had been given, not only for the one
-    that it ran. So more deaths are allowed here than by other engines, and tasks are named such
-    that Dask gives a worker few at a time. A cluster that runs already allows as many as its
-    setting ``distributed.scheduler.allowed-failures`` says. Since values die with their worker,
-    workers must on average live longer than it takes to make again what one of them holds.
+    Dask counts the death of a worker against all tasks that it had been given, not only the task
+    that was running. So more deaths are allowed here than by other engines, and tasks are named
+    such that Dask gives a worker few at a time. A running cluster allows as many deaths as its
+    setting ``distributed.scheduler.allowed-failures`` says. Values die with their worker, so
+    workers must on average live longer than it takes to recompute the values of one of them.
 
     A cluster that is started here begins its workers by ``multiprocessing``, which runs the
     script again that started them. A script therefore needs ``if __name__ == "__main__":``.
@@ -57,7 +58,7 @@ class DaskEngine(Engine):
         Processes, of one thread each, of a cluster that is started on this machine; by default the
         cores that this process may use. A cluster that runs already has its own number.
     address : str, default=None
-        Of the scheduler of a cluster that runs. By default the one to which this process is
+        Address of the scheduler of a running cluster. Default: the cluster to which this process is
         connected by a ``distributed.Client``; if there is none, a cluster is started, which ends
         when the engine is closed.
     retries : int, default=8
@@ -111,8 +112,8 @@ class DaskEngine(Engine):
         }
         with dask.config.set(settings):
             try:
-                # What a new process is told refuses those that run a script again. So they end
-                # here, where old versions of Dask would wait for ever.
+                # New processes would run the main script again and are refused. So they end here,
+                # where old versions of Dask would wait for ever.
                 get_preparation_data("")
                 return _cluster(self._distributed)(
                     n_workers=n_workers,
@@ -162,9 +163,9 @@ class DaskEngine(Engine):
     def _submit(
         self, group: str, name: str, priority: int, work: Callable[..., Any], *arguments: Any
     ) -> Any:
-        # By the group Dask sees that tasks are many and alike. Then it keeps them until a worker is
-        # free, instead of giving all of them to the workers at once, some of which may die. By the
-        # name it says which task killed its workers.
+        # The group shows Dask that tasks are many and alike. It then keeps them until a worker is
+        # free, instead of giving all of them at once to workers that may die. The name appears in
+        # the message about the task that killed its workers.
         return self._client.submit(
             work,
             *arguments,
@@ -251,9 +252,9 @@ def _nanny(distributed: Any) -> Any:
 def _cluster(distributed: Any) -> Any:
     """Return the class of clusters that keep all that start workers until they are closed.
 
-    Dask looks some seconds after a worker died whether another one took its place. If that has just
-    died, too, it would never start one there again, and with the last of them all tasks would wait
-    for ever.
+    After a worker died, Dask checks for some seconds whether another took its place. If that one
+    has just died, too, Dask would never start another there, and when no worker is left all tasks
+    would wait for ever.
     """
     local: Any = distributed.LocalCluster
 

@@ -1,9 +1,8 @@
 """What all engines have in common: pure tasks, handles of their values, errors that come back.
 
-Work on many cores is a graph of tasks: functions that depend on nothing but their arguments. So a
-task whose worker dies is run again, and neither loses nor doubles anything. What an engine makes
-of a task is the same everywhere, and here: :func:`run` gives it its arguments, bounds its threads,
-and packs what it returns or raises.
+Work on many cores is a graph of tasks: functions that depend only on their arguments. So a task
+whose worker dies is run again, and nothing is lost or doubled. Engines all run a task by
+:func:`run`, which gives it its arguments, limits its threads, and packs its result or exception.
 """
 
 from __future__ import annotations
@@ -79,10 +78,10 @@ class Handle:
 
 
 class Packed:
-    """A value as bytes, with its large arrays beside them.
+    """A value as bytes, with its large arrays kept separately.
 
-    Engines need not know what they carry: its size is plain to see, and whoever unpacks it gets
-    a copy of its own, which may be changed without changing the value of another task.
+    Engines need not know the content: its size is visible, and unpacking gives an independent copy,
+    which may be changed without changing the value of another task.
 
     Parameters
     ----------
@@ -119,7 +118,7 @@ class Packed:
         return len(self.data) + sum(memoryview(buffer).nbytes for buffer in self.buffers)
 
     def copied(self) -> Packed:
-        """Return it with arrays of its own."""
+        """Return the value with its own arrays."""
         return Packed(self.data, [_copy(buffer) for buffer in self.buffers])
 
     def value(self) -> Any:
@@ -127,8 +126,8 @@ class Packed:
         return pickle.loads(self.data, buffers=self.copied().buffers)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        # Engines that can send arrays without copying them are told which they are. What goes
-        # through the scheduler of Dask cannot: it is pickled by an older protocol.
+        # Engines that can send arrays without copying need them separately. Arrays in messages
+        # through Dask's scheduler cannot be: those are pickled by an older protocol.
         whole = bytes if protocol < _WITH_BUFFERS else pickle.PickleBuffer
         return Packed, (self.data, [whole(buffer) for buffer in self.buffers])
 
@@ -222,7 +221,7 @@ def unpack(outcome: Any) -> Any:
 
 
 def name_of(work: Callable[..., Any], name: str) -> str:
-    """Return the name of a task, by default that of its function."""
+    """Return the name of a task, by default the name of its function."""
     return name or getattr(work, "__name__", type(work).__name__)
 
 
@@ -232,7 +231,7 @@ def python_path() -> str:
 
 
 def check_parts(n_parts: int) -> None:
-    """Refuse what is no number of parts."""
+    """Raise an error for an invalid number of parts."""
     check_integer("n_parts", n_parts, low=1)
 
 
@@ -248,10 +247,10 @@ def cores(n_workers: int | None) -> int:
 class Engine(ABC):
     """Runs pure tasks elsewhere.
 
-    A task is a function that can be pickled, and depends on nothing but its arguments: an engine
-    runs it again if its worker dies, or if its value is lost with a machine. Arguments and values
-    are copies: a task may change them, and nobody sees it. The exceptions are :meth:`shards`,
-    which tasks must leave as they are. In a task BLAS has one thread.
+    A task is a function that can be pickled and depends only on its arguments: an engine runs it
+    again if its worker dies, or if its value is lost with a machine. Arguments and values are
+    copies, so a task may change them. The exceptions are :meth:`shards`, which tasks must not
+    change. In a task BLAS has one thread.
 
     An engine is a context manager that closes itself. It is used by one thread.
 
@@ -297,7 +296,8 @@ class Engine(ABC):
             Handles become their values where the task runs. They must be arguments themselves,
             not parts of one. What is large and no handle yet had better be :meth:`put`.
         n_parts : int, default=1
-            If larger, ``work`` returns a sequence of so many values, each with its own handle.
+            If larger than 1, ``work`` returns a sequence of that many values, each with its own
+            handle.
         name : str, default=""
             For messages and dashboards. That of the function by default.
 
@@ -309,7 +309,7 @@ class Engine(ABC):
 
     @abstractmethod
     def completed(self, handles: Iterable[Handle]) -> Iterator[Handle]:
-        """Yield handles as their tasks complete, those of failed tasks, too.
+        """Yield handles as their tasks complete, including failed tasks.
 
         Parameters
         ----------
@@ -350,12 +350,12 @@ class Engine(ABC):
         Returns
         -------
         handles : list of Handle, or None
-            Handles of tables; None if ``data`` is no dataset of this engine.
+            Handles of tables; None if ``data`` is not a dataset of this engine.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """End what the engine has started; a cluster that it only connected to goes on."""
+        """End everything that the engine started; a cluster that it connected to keeps running."""
 
     def __enter__(self) -> Self:
         return self

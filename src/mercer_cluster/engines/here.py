@@ -1,4 +1,4 @@
-"""The engine that is none: tasks run in this process, one after the other."""
+"""The trivial engine: tasks run in this process, one after the other."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ class HereEngine(Engine):
         return None
 
     def close(self) -> None:
-        """Do nothing: there is nothing to end."""
+        """Do nothing: the engine started nothing."""
 
 
 def _own(outcome: Packed | Failure) -> Packed | Failure:
-    # The task may have returned arrays that somebody else has, too.
+    # The task may have returned arrays that are used elsewhere, too.
     return outcome.copied() if isinstance(outcome, Packed) else outcome

@@ -49,10 +49,10 @@ class RayEngine(Engine):
         Cores of a cluster that is started on this machine; by default those that this process may
         use. A cluster that runs already has its own number.
     address : str, default=None
-        Of a cluster that runs, as ``ray.init`` takes it: "auto" for the one on this machine. By
-        default the one that this process is connected to, or that of the environment variable
-        ``RAY_ADDRESS``; if there is none, or for "local", one is started, which ends when the
-        engine is closed. Clusters of others that happen to run here are left alone.
+        Address of a running cluster, as for ``ray.init``: "auto" for the cluster on this machine.
+        Default: the cluster to which this process is connected, or that of the environment variable
+        ``RAY_ADDRESS``; if there is none, or for "local", a cluster is started, which ends when the
+        engine is closed. Other users' clusters on this machine are not used.
     retries : int, default=4
         How often a task is run again whose worker died.
     object_store_memory : int, default=None
@@ -104,7 +104,7 @@ class RayEngine(Engine):
         return True
 
     def _connect(self, **options: Any) -> None:
-        """Start Ray or connect to it; this process stays as it is, and is so again when it ends."""
+        """Start Ray or connect to it; this process's settings are restored when it ends."""
         with signals_kept(), environment_changes() as take_back:
             self._ray.init(**options, **_QUIET)
         self._close = finalize(self, _shut_down, self._ray, take_back)
@@ -228,7 +228,7 @@ def _python_path() -> Iterator[None]:
 
 @contextmanager
 def _in_order(context: Any) -> Iterator[None]:
-    """Have Ray Data keep the order of rows, and write nothing on the terminal."""
+    """Make Ray Data keep the order of rows, and print nothing."""
     options = context.execution_options
     wanted = (
         (options, "preserve_order", True),

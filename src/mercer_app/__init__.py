@@ -1,4 +1,4 @@
 """What people and files ask of the library: tables on disk, the command, reports, servers, exports.
 
-It stands on :mod:`mercer`, which knows nothing of it.
+It is built on :mod:`mercer`, which does not depend on it.
 """

@@ -1,4 +1,4 @@
-"""What the command says on standard error: errors and warnings in its own words, notes."""
+"""Messages of the command on standard error: errors, warnings and notes in its own words."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _names: dict[str, str] = {}  # of files that the user did not name
 
 
 class Stopped(Exception):  # noqa: N818  # no error: the user asked for it
-    """The user stopped the command; the message says what became of the work."""
+    """The user stopped the command; the message says what happened to the work."""
 
     def __init__(self, message: str, code: int = 130) -> None:
         super().__init__(message)
@@ -96,7 +96,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
 
 
 def leave_output() -> None:
-    """Write nothing else to standard output: its reader went away, as `head` does."""
+    """Write nothing more to standard output: its reader has closed it, as `head` does."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -106,8 +106,8 @@ def in_words_of_the_command(message: object) -> str:
     Parameters
     ----------
     message : str, exception or warning
-        What it says. Names of parameters are between backticks, and an
-        :class:`mercer.exceptions.Advice` knows what else is Python.
+        Message. Names of parameters are between backticks, and an :class:`mercer.exceptions.Advice`
+        marks other words of Python.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def _in_options(piece: str | Setting | InPython) -> str:
 
 
 def _option_of(setting: Setting) -> str:
-    """Write the option that does what a setting does, and the setting itself if there is none."""
+    """Return the option that corresponds to a setting, or the setting itself if there is none."""
     # Only here, where the library has spoken already: help and mistyped options do without it.
     from mercer.buffers import FIFO
     from mercer.expansions import Auto
@@ -196,6 +196,6 @@ def _say(text: str) -> None:
 
 
 def note(text: str, *, quiet: bool = False) -> None:
-    """Tell the user something that is no result."""
+    """Tell the user something that is not a result."""
     if not quiet:
         _say(text)

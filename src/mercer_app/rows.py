@@ -1,7 +1,7 @@
-"""Rows of tables, as estimators learn them: what can be learned of which columns, and how.
+"""Rows of tables for estimators: which columns are learned, and how they are encoded.
 
-An estimator is trained on inputs and targets that :class:`TableRows` makes of tables, piece by
-piece; the model that comes of it reads tables by itself.
+An estimator is trained on inputs and targets that :class:`TableRows` makes from tables, piece by
+piece; the resulting model reads tables by itself.
 """
 
 from __future__ import annotations
@@ -65,10 +65,9 @@ class TableTask(NamedTuple):
     estimator : type
         Class of the estimators that do it.
     targets : {"labels", "quantities", "any", "none"}
-        What is learned: classes, numbers in units of their own, what can be put in order, or
-        nothing.
+        What is learned: classes, quantities, values that can be ordered, or nothing.
     losses : {"classification", "regression"} or None
-        Kind of losses to choose from; None for an objective of its own.
+        Kind of losses to choose from; None for an objective without a loss.
     """
 
     name: str
@@ -85,7 +84,7 @@ class TableTask(NamedTuple):
 
     @property
     def is_quantity(self) -> bool:
-        """Whether what is predicted is a number, in units of its own."""
+        """Whether predictions are numbers with a unit."""
         return self.targets == "quantities"
 
 
@@ -127,7 +126,7 @@ def task_of(estimator: Any) -> TableTask:
     Raises
     ------
     ValueError
-        If it does none of them.
+        If the estimator has none of these tasks.
 
     Examples
     --------
@@ -151,7 +150,7 @@ def check_learns_on(estimator: Any) -> None:
 
 
 def check_time(time: str | None, group: str | None, target: str | None, takes: bool) -> None:
-    """Raise ``ValueError`` unless a column can say which rows are later than others.
+    """Raise ``ValueError`` unless a column can order rows by time.
 
     Parameters
     ----------
@@ -183,7 +182,7 @@ def check_time(time: str | None, group: str | None, target: str | None, takes: b
 
 
 def check_group(group: str | None, target: str | None, takes: bool, columns: Any) -> None:
-    """Raise ``ValueError`` unless a column can say which rows belong together.
+    """Raise ``ValueError`` unless a column can define groups of rows.
 
     Parameters
     ----------
@@ -346,12 +345,12 @@ def read_groups(table: Any, name: str) -> Array:
     table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
         Rows.
     name : str
-        Column that says which group a row is of: numbers, text or truth values.
+        Column that holds the group of each row: numbers, text or truth values.
 
     Returns
     -------
     groups : ndarray of shape (n_rows,)
-        From ``mercer.estimators.pairs.group_numbers``.
+        Result of ``mercer.estimators.pairs.group_numbers``.
 
     Raises
     ------
@@ -383,7 +382,7 @@ def first_classes(ranker: Any, y: NDArray[Any], grouped: bool) -> NDArray[Any] |
     Parameters
     ----------
     ranker : KernelRanker
-        Not fitted yet; stays as it is.
+        Unfitted ranker; not changed.
     y : ndarray of shape (n_rows,)
         Targets of the warm-up rows.
     grouped : bool
@@ -392,7 +391,7 @@ def first_classes(ranker: Any, y: NDArray[Any], grouped: bool) -> NDArray[Any] |
     Returns
     -------
     classes : ndarray of shape (2,) or None
-        None where the ranker takes y for something else than two classes, or saw one only.
+        None if the ranker does not treat y as two classes, or saw only one.
 
     Raises
     ------
@@ -411,7 +410,7 @@ def first_classes(ranker: Any, y: NDArray[Any], grouped: bool) -> NDArray[Any] |
 
 
 def _said_of_leaks(leaks: dict[str, str], target: str | None) -> Advice:
-    """Warn of columns that tell the target alone."""
+    """Warn of columns that alone reveal the target."""
     said = ", ".join(f"{name!r} ({how})" for name, how in leaks.items())
     several = len(leaks) > 1
     return Advice(
@@ -439,28 +438,28 @@ class TableRows:
         GaussianProcessRegressor, trained in place on inputs; or a ValueFunction, which
         :class:`mercer_app.training.TransitionColumns` trains.
     preprocessor : TablePreprocessor
-        How columns become inputs. Its ``exclude`` must hold the target and the group.
+        Encoder of the columns. Its ``exclude`` must contain the target and the group.
     target : str or None, default=None
         Column to predict, or to rank by. For a novelty detector it is not learned: a column of
         labels to compare with, or None.
     group : str or None, default=None
-        Column that says which rows a ranking compares: those of one query, say; or which ones a
+        Column of the groups: rows that a ranking compares, for example of one query, or rows that a
         classification or a regression holds out together.
     time : str or None, default=None
-        Column of dates, times or numbers by which rows come in order, tables, too: the last rows
-        judge what was learned of those before. It stays among the inputs, unless it is excluded.
+        Column of dates, times or numbers by which rows and tables are ordered: the last rows judge
+        what was learned from earlier rows. It stays among the inputs, unless it is excluded.
 
     Attributes
     ----------
     task : {"classification", "regression", "rank", "novelty", "gp", "value"}
         What the estimator does.
     target_form : TargetForm or None
-        How the first targets are written, if they are quantities as text, ``$1,200``, say, or
-        dates, and in what unit they are learned; None for plain numbers.
+        How the first targets are written, if they are quantities as text, such as ``$1,200``, or
+        dates, and the unit in which they are learned; None for plain numbers.
     leaks : dict of str to str
-        Columns that tell the target alone in the first rows, and how.
+        Columns that alone reveal the target in the first rows, and how.
     model : estimator
-        The estimator as it reads tables by itself.
+        The estimator with its encoder, which reads tables by itself.
 
     Raises
     ------
@@ -528,7 +527,7 @@ class TableRows:
         Parameters
         ----------
         model : estimator
-            Trained on tables, or on rows or dicts whose features have names; stays as it is.
+            Model trained on tables, or on rows or dicts whose features have names; not changed.
         target : str or None, default=None
             Column of the targets, where the model does not know it.
 
@@ -542,7 +541,7 @@ class TableRows:
         Raises
         ------
         ValueError
-            If the target is one of the features, or features of a stream are no numbers.
+            If the target is one of the features, or features of a stream are not numbers.
 
         Examples
         --------
@@ -577,7 +576,7 @@ class TableRows:
 
     @property
     def model(self) -> Any:
-        """The estimator as it reads tables by itself; both share what was learned."""
+        """The estimator with its encoder, which reads tables; both share the learner."""
         roles = Roles(self.target, self.group, self.time, dict(self.leaks))
         model = with_columns(self.estimator, self.preprocessor, roles)
         model.target_form_ = self._form
@@ -634,7 +633,7 @@ class TableRows:
 
     @property
     def audit(self) -> TableAudit:
-        """What each column is, what became of it, and whether it tells the target alone."""
+        """What each column holds, how it was encoded, and whether it alone reveals the target."""
         return self.preprocessor.audit_.with_leaks(self.leaks)
 
     @property
@@ -783,9 +782,9 @@ class TableRows:
         Returns
         -------
         X : ndarray of shape (n_rows, n_inputs)
-            From :meth:`inputs`.
+            Result of :meth:`inputs`.
         y : ndarray of shape (n_rows,), or (n_rows, 0) for novelty detection
-            From :meth:`targets`.
+            Result of :meth:`targets`.
 
         Raises
         ------
@@ -802,8 +801,8 @@ class TableRows:
         Parameters
         ----------
         tables : table or iterable of tables
-            A ``pyarrow.Table``, ``pandas.DataFrame`` or dict of 1-D arrays, or several of them;
-            no more are drawn than the preprocessor's ``warmup_rows``.
+            A ``pyarrow.Table``, ``pandas.DataFrame`` or dict of 1-D arrays, or an iterable of them,
+            of which at most the preprocessor's ``warmup_rows`` rows are consumed.
 
         Returns
         -------
@@ -813,7 +812,7 @@ class TableRows:
         ------
         ValueError
             If there are no rows, a column is unusable, or targets are missing or of a wrong kind;
-            nothing is measured then.
+            then nothing is measured.
         """
         if self.preprocessor.frozen_:
             raise ValueError(
@@ -848,7 +847,7 @@ class TableRows:
             self._first_classes = first_classes(self.estimator, y, self.group is not None)
 
     def measure(self, columns: TablePreprocessor, table: Any, y: NDArray[Any]) -> TablePreprocessor:
-        """Add rows to the statistics of columns, with what they tell of the target.
+        """Add rows to the statistics of columns, and of columns given the target.
 
         Parameters
         ----------
@@ -857,12 +856,12 @@ class TableRows:
         table : pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
             Rows.
         y : ndarray of shape (n_rows,)
-            Their targets.
+            Targets of the rows.
 
         Returns
         -------
         columns : TablePreprocessor
-            The same.
+            The same preprocessor.
         """
         told = self._task.targets in ("labels", "quantities")
         return columns.partial_fit(table, y if told else None)
@@ -904,8 +903,8 @@ class TableRows:
         Parameters
         ----------
         columns : TablePreprocessor
-            With statistics of all rows, not frozen; it is frozen. Moments are rounded to seven
-            digits, so that the order of merging does not matter.
+            Statistics of all rows, not frozen yet; they are frozen here. Moments are rounded to
+            seven digits, so that the order of merging does not matter.
 
         Returns
         -------
@@ -947,9 +946,9 @@ class TableRows:
         NotFittedError
             Before the warm-up.
         ValueError
-            For wrong parameters or data; the model stays as it was.
+            For invalid parameters or data; the model is unchanged.
         mercer.exceptions.DivergenceError
-            If the step size is too large; the model stays as it was.
+            If the step size is too large; the model is unchanged.
         """
         if not self.preprocessor.frozen_:
             raise NotFittedError("The columns were not measured yet: call `warm_up` first.")
@@ -1001,7 +1000,7 @@ class TableRows:
     def finish(
         self, again: Callable[[], Iterable[tuple[NDArray[np.floating], NDArray[Any]]]] = tuple
     ) -> Self:
-        """Say that all rows came, as ``fit`` on arrays knows by itself.
+        """Declare that all rows have come; ``fit`` on arrays knows that by itself.
 
         A sum of parts then predicts by every row, and its file leaves large sums out, unless its
         expansion is ``Auto(resumable=True)``. A dictionary of fewer rows than it waits for is
@@ -1043,8 +1042,8 @@ class TableRows:
         Returns
         -------
         answers : ndarray
-            datetime64 if the target holds dates, text as ``13:30:00`` if it holds times of the day,
-            else the values.
+            datetime64 if the target holds dates, text such as ``13:30:00`` if it holds times of
+            day, otherwise the values.
         """
         return values if self.target_form is None else self.target_form.answers(values)
 
@@ -1088,8 +1087,8 @@ def columns_of_rows(model: Any, target: str) -> TablePreprocessor | None:
 
 
 class _Columns(TablePreprocessor):
-    """Numbers as they are; a gap says nothing of a row, of whatever column."""
+    """Return numbers unchanged; any column may have missing values."""
 
     def new_gaps(self, table: Any) -> dict[str, int]:
-        """See :class:`mercer.columns.TablePreprocessor`: such models know gaps."""
+        """Return inputs of rows; such models accept missing values."""
         return {}

@@ -1,10 +1,10 @@
 """Sources of rows that arrive: pipes, files that grow, folders that fill, local sockets.
 
-Each row comes with the place it stands at, for messages, and each source tells its position after
-the row that it gave last: going on from there neither skips nor repeats a row.
+Each row comes with its place, for messages, and each source knows its position after the last row
+that it gave: continuing from there neither skips nor repeats a row.
 
-All is read by the thread that asks for rows, a chunk at a time. Whoever takes long over a row keeps
-the source waiting, and with it whoever writes to it: nothing piles up here.
+The thread that asks for rows reads them, a chunk at a time. If it takes long over a row, the source
+waits, and so does the program that writes to it: nothing is buffered here.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from mercer_app.files.tables import read_tables, require_pyarrow
 #: Called before every wait for more rows; True gives up waiting.
 Pause = Callable[[], bool]
 
-_CHUNK = 2**16  # bytes read at once, as many as a pipe holds
-_POLL = 0.2  # seconds between two looks at what may have come
-_SETTLED = 1.0  # seconds without a change after which a file counts as whole
-_HEAD = 1024  # bytes that tell one file from another
+_CHUNK = 2**16  # bytes read at once, the capacity of a pipe
+_POLL = 0.2  # seconds between two checks for new data
+_SETTLED = 1.0  # seconds without a change after which a file counts as complete
+_HEAD = 1024  # first bytes, which identify a file
 _CONNECTING = 10.0  # seconds that a producer may take to open its socket
 
 _TABLES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
@@ -56,7 +56,7 @@ class Source(ABC):
 
     @abstractmethod
     def records(self, pause: Pause) -> Generator[Record]:
-        """Give the rows from the position on, until the end or until ``pause`` says so.
+        """Yield the rows from the position on, until the end or until ``pause`` returns true.
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ class Source(ABC):
         Raises
         ------
         ValueError
-            If what was read then is not there any more, or is something else.
+            If the data read so far has disappeared or changed.
         """
 
 
@@ -99,19 +99,19 @@ def open_source(
         ``-`` for standard input, ``unix:PATH`` or ``tcp:HOST:PORT`` for Arrow IPC over a local
         socket, else a file or a folder.
     follow : bool, default=False
-        Of a file or folder: wait for more at its end.
+        For a file or folder: wait for more at its end.
     skip : int or None, default=None
-        Of what cannot be read again: rows at its beginning that are known already. None: as many
-        as were read before, for whoever sends from the beginning each time.
+        For sources that cannot be read again: number of rows at the beginning to skip. None: as
+        many as were read before, for producers that send from the beginning each time.
     dialect : CsvDialect or None, default=None
-        What is told of delimiter, decimal mark and encoding of text.
+        Known delimiter, decimal mark and encoding of text.
 
     Raises
     ------
     ValueError
-        If an option is of other sources only, or the address cannot be used.
+        If an option does not apply to the source, or the address cannot be used.
     FileNotFoundError
-        If there is no such file or folder.
+        If the file or folder does not exist.
 
     Examples
     --------
@@ -226,7 +226,7 @@ class Pipe(_Once):
 
 
 class _GaveUp(Exception):  # noqa: N818  # no error
-    """Waiting was given up, below code that knows nothing of it."""
+    """Waiting was given up inside code that has no return value for it."""
 
 
 class ArrowSocket(_Once):
@@ -505,10 +505,9 @@ class TableFile(Source):
 class ArrivingFiles(Source):
     """A folder into which files come; each is read once, whole.
 
-    Of the files that are there the first by name comes next, once it has not changed for a second.
-    Names that begin with "." or "_", or end as unfinished files do (.tmp, .part, ...), are not
-    looked at, nor are other endings than those of CSV, JSON lines, Parquet and Arrow, nor empty
-    files.
+    The next file is the first by name of those present, once it has not changed for a second.
+    Ignored are names that begin with "." or "_", or end like unfinished files (.tmp, .part, ...),
+    endings other than those of CSV, JSON lines, Parquet and Arrow, and empty files.
 
     Parameters
     ----------

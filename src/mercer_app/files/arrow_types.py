@@ -26,8 +26,8 @@ def is_number_type(kind: Any) -> bool:
 def wider(one: Any, other: Any) -> Any:
     """Return the type of a column that has one type in some files, and another in others.
 
-    Numbers are numbers of any type; truth values among them are 0 and 1. Dates and times are of the
-    finest unit that is read. What else differs, as numbers and text do, is text.
+    Numbers of different types become numbers; truth values among numbers become 0 and 1. Dates and
+    times get the finest unit read. Other mixtures, such as numbers and text, become text.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def _moments(one: Any, other: Any) -> Any:
 
 
 def one_value(text: str, kind: Any) -> Any:
-    """Read text as an array of one value of a type, null if it is none."""
+    """Return text as an array of one value of a type; null if it cannot be read."""
     import pyarrow as pa
 
     try:

@@ -105,7 +105,7 @@ class Csv:
             text = cells()
             found = _numbers(text, ".", pa.float64())
             if text.null_count < len(text):
-                # A few cells that are no numbers among many do not make text of these.
+                # A few cells that are not numbers do not turn a column of numbers into text.
                 share = (len(found) - found.null_count) / (len(text) - text.null_count)
                 codes = compute.any(compute.match_substring_regex(text, r"^0\d")).as_py()
                 return one if share >= MOSTLY and not codes else pa.string()
@@ -158,7 +158,7 @@ class Csv:
 
     @staticmethod
     def count(file: AnyFile) -> int | None:
-        """Return None: only reading everything would tell."""
+        """Return None: the number is unknown without reading everything."""
         return None
 
     @staticmethod
@@ -279,9 +279,9 @@ def _inferred(file: AnyFile, types: Any, *, marks: bool) -> Any:
     import pyarrow as pa
 
     if _is_plain(file):
-        # The parser reads 32 blocks ahead, so it is given no more than the block wanted and enough
-        # of the next one to see that the last row of the block may be incomplete. Its threads may
-        # let go of the bytes while Python ends, which aborts the process if they are Python's.
+        # The parser reads 32 blocks ahead, so it is given only the block wanted, and enough of the
+        # next one to show that the last row of the block may be incomplete. Its threads may release
+        # the bytes while Python ends, which aborts the process if they are Python's.
         with as_bytes(file) as source:
             beginning = source.read_buffer(INFERENCE_BYTES + _BLOCK_BYTES)
         try:
@@ -314,8 +314,8 @@ def _codes(file: AnyFile, names: Sequence[str]) -> set[str]:
 def _last_rows(file: AnyFile, types: Any) -> Any:
     """Read the last rows of a file that is longer than what is looked at; None where it cannot be.
 
-    That is so for what is compressed or of several bytes a character, and behind line ends in
-    cells: blocks are read leniently in any case.
+    This concerns compressed files, encodings with several bytes per character, and text after line
+    ends in cells: there, blocks are always read leniently.
     """
     import pyarrow as pa
     from pyarrow import csv as arrow
@@ -414,10 +414,10 @@ def _by_blocks(
 ) -> Iterator[Any]:
     """Read blocks of about ``size`` characters; with ``marks`` gaps of text are left as they are.
 
-    Cells that cannot be what their columns are become gaps if there is somebody to tell.
+    Cells unlike their column count as missing if there is an object to report them to.
 
-    Everything is done by this thread: a reader that goes ahead in another one would be cut off in
-    the midst of Python's code if this process ends early.
+    Everything is done by this thread: a reader in another thread would be interrupted inside Python
+    code if this process ends early.
     """
     import pyarrow as pa
     from pyarrow import csv as arrow
@@ -468,7 +468,7 @@ def _blocks(lines: Iterable[str], file: AnyFile, size: int) -> Iterator[tuple[in
 
 
 class _Place(NamedTuple):
-    """A block of a file, after so many lines, which may be its beginning."""
+    """A block of a file after a number of lines; it may be the beginning."""
 
     file: AnyFile
     line: int
@@ -568,7 +568,7 @@ def _numbers(text: Any, decimal: str, kind: Any) -> Any:
 
 
 def _ends_in_lines(batch: Any, text: Sequence[int]) -> bool:
-    """Whether text of the last row has line ends, as behind a quote that is not closed."""
+    """Return whether text of the last row has line ends, as after an unclosed quote."""
     last = batch.slice(batch.num_rows - 1) if batch.num_rows else batch
     return any("\n" in (cell or "") for n in text for cell in last.column(n).to_pylist())
 
@@ -582,12 +582,12 @@ def _with_gaps(table: Any, text: Sequence[int], nulls: NullValues) -> Any:
     rows = pa.array(np.arange(table.num_rows))
     for n in text:
         gaps = pa.array([*nulls.gaps(table.column_names[n])])
-        # Rows are chosen: if_else of text that is part of a longer one is broken in old pyarrow.
+        # Select rows with take: if_else is broken in old pyarrow for slices of text arrays.
         columns[n] = columns[n].take(compute.if_else(compute.is_in(columns[n], gaps), None, rows))
     return pa.Table.from_arrays(columns, schema=table.schema)
 
 
-# -- lines, to say where something is ---------------------------------------------------------
+# -- lines, for messages about a place ---------------------------------------------------------
 
 
 def _is_noise(text: str, marked: bool) -> bool:

@@ -1,4 +1,4 @@
-"""How a CSV file is written: told, or found out from its beginning."""
+"""How a CSV file is written: given by the user, or detected from its beginning."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAMED = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|",
 _RUNS = "whitespace"  # runs of blanks and tabs are one delimiter
 _MARKS = {"comma": ",", "point": "."}
 _ESCAPES = {"backslash": "\\"}
-_BOMS = (  # the marks of UTF-32 begin with those of UTF-16
+_BOMS = (  # UTF-32 first, whose marks begin with those of UTF-16
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -33,12 +33,12 @@ _BOMS = (  # the marks of UTF-32 begin with those of UTF-16
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _ENCODINGS = {"cp1252": "Latin-1 (Windows-1252)", "iso8859-1": "Latin-1"}
-_MOST_LINES = 5000  # from which delimiter, decimal mark and header are found out
-_TYPED_ROWS = 200  # whose cells are looked at to tell two delimiters apart
-_TIE = 0.01  # what decides between readings that are as good otherwise
-_LONGEST_ROW = 2**24  # characters; a quote that is not closed makes longer ones
-_FEWEST_LINES = 5  # whose common blanks part columns of fixed widths
-_ALIGNED = 0.9  # share of the rows that have as many words as there are names
+_MOST_LINES = 5000  # lines from which delimiter, decimal mark and header are detected
+_TYPED_ROWS = 200  # rows whose cells decide between two delimiters
+_TIE = 0.01  # weight that decides between equally good readings
+_LONGEST_ROW = 2**24  # characters; an unclosed quote makes longer rows
+_FEWEST_LINES = 5  # lines whose common blanks separate columns of fixed widths
+_ALIGNED = 0.9  # share of the rows with as many words as there are names
 
 _SPECIAL = re.compile(r"[\t\"\r\n]")  # what must stand between quotes where tabs part cells
 
@@ -66,7 +66,7 @@ class CsvDialect:
     quote : str or None, default=None
         The character around cells that hold delimiters or line ends; "" if there is none.
     comment : str or None, default=None
-        The character that lines begin with which are no rows; "" if there is none.
+        The character that starts lines which are not rows; "" if there is none.
     header : bool or None, default=None
         Whether the first line names the columns. Without a header they are named column_1,
         column_2, ...; None: it should, and values there are an error.
@@ -76,13 +76,13 @@ class CsvDialect:
     blanks : bool or None, default=None
         Whether blanks before cells are left out, so that quotes may come after them.
     widths : str or None, default=None
-        Of columns of fixed widths: how many characters each has, as "5,3,10", or their places,
-        the first being 1, as "1-5,6-8,12-21". What separates them does not matter then.
+        For columns of fixed widths: the number of characters of each column, as "5,3,10", or their
+        places, counted from 1, as "1-5,6-8,12-21". Delimiters are then ignored.
     null_values : str, number, sequence of these, mapping of columns to these, or None, default=None
-        Further cells that stand for no value, such as -999 or "n.v.", in all columns, or in some:
-        ``{"age": -1}``; the column "" means all. An empty mark says that the usual ones are values,
-        and only empty cells are gaps: "", or ``{"country": ""}``. What is named is a gap in Parquet
-        and Arrow files, too.
+        Further cells that mean a missing value, such as -999 or "n.v.", in all columns, or in some:
+        ``{"age": -1}``; the column "" means all. An empty mark means that the usual marks are
+        values and only empty cells are missing: "", or ``{"country": ""}``. The given cells are
+        missing values in Parquet and Arrow files, too.
 
     Raises
     ------
@@ -145,7 +145,7 @@ class CsvDialect:
         Parameters
         ----------
         usual : str, default=","
-            The delimiter that goes without saying.
+            Delimiter used by default.
 
         Returns
         -------
@@ -179,13 +179,13 @@ class CsvDialect:
 
     @property
     def rewritten(self) -> bool:
-        """Whether lines are written anew, as only Python can read them: see :func:`rewritten`."""
+        """Whether lines must be rewritten, as only Python can read them: see :func:`rewritten`."""
         own = self.null_values is not None and self.null_values.by_cell
         return bool(self.widths or self.escape or self.blanks or self.delimiter == _RUNS or own)
 
     @property
     def plain(self) -> Self:
-        """How lines are written once they were written anew."""
+        """The dialect of rewritten lines."""
         if not self.rewritten:
             return self
         return replace(self, delimiter="\t", quote='"', escape="", blanks=False, widths="")
@@ -199,14 +199,14 @@ class CsvDialect:
 class CsvPath(str):
     """A path, a folder or a glob, and how the CSV files there are written.
 
-    It is text, and goes wherever a path of data does.
+    The path is a string, and is accepted wherever a path of data is.
 
     Parameters
     ----------
     path : path
         As for :func:`read_tables`.
     dialect : CsvDialect
-        What is told of the files; the rest is found out from each.
+        Known settings of the files; the others are detected for each file.
 
     Examples
     --------
@@ -229,14 +229,14 @@ class CsvPath(str):
 
 @dataclass(frozen=True, order=True)
 class ToldFile:
-    """A file on a disk, and what was told of how it is written.
+    """A file on a disk, and the known settings of its dialect.
 
     Attributes
     ----------
     path : Path
         The file.
     dialect : CsvDialect
-        What was told.
+        Known settings.
     """
 
     path: Path
@@ -250,7 +250,7 @@ class ToldFile:
 
     @property
     def name(self) -> str:
-        """What is behind the last slash."""
+        """The name after the last slash."""
         return self.path.name
 
     @property
@@ -269,16 +269,16 @@ class Sniffed(NamedTuple):
     Attributes
     ----------
     dialect : CsvDialect
-        Nothing of it is None.
+        Complete dialect, without None.
     header_line : int
-        Number of the line of names, the first being 1; without names that of the first row. What
-        comes before is not read.
+        Line number of the names, counted from 1; without names, of the first row. Earlier lines are
+        not read.
     names : tuple of str
-        Of the columns.
+        Names of the columns.
     as_written : bool
         Whether the names are the cells of the line.
     clean : bool
-        Whether the lines can be read as they are: none is to be left out or written anew.
+        Whether all lines can be read as they are, so that none must be left out or rewritten.
     late_comments : bool
         Whether lines that begin with # and have other cells than the rest may yet be comments.
     """
@@ -292,7 +292,7 @@ class Sniffed(NamedTuple):
 
 
 def advise(name: str, value: str = "...") -> InPython:
-    """Piece of an :class:`Advice` that names the way to tell one thing of a dialect."""
+    """Piece of an :class:`Advice` that names the option for one setting of a dialect."""
     option = f"`--{name}`" if value == "..." else f"`--{name} {value}`"
     if name == "header":
         option = "`--header`" if value == "True" else "`--no-header`"
@@ -337,20 +337,20 @@ def sniff(
     Parameters
     ----------
     beginning : bytes
-        Its first megabyte, or so.
+        About the first megabyte of the file.
     whole : bool, default=True
         Whether that is all; if not, the last line may be cut off.
     told : CsvDialect or None, default=None
         What is known.
     usual : str, default=","
-        Delimiter to take where nothing speaks for another.
+        Delimiter to use if there is no evidence for another.
     place : str, default="The text"
         What to call it in messages.
 
     Raises
     ------
     ReadError
-        If it is no text, or the first line holds values instead of names.
+        If it is not text, or the first line holds values instead of names.
 
     Examples
     --------
@@ -383,11 +383,11 @@ class _Beginning(NamedTuple):
     Attributes
     ----------
     lines : list of str
-        With their ends.
+        Lines with their ends.
     first : int
         Number of the first line that may be a row.
     comment : str
-        What lines may begin with that are no rows.
+        What lines that are not rows may begin with.
     cut : bool
         Whether the last row may not be whole.
     """
@@ -406,7 +406,7 @@ class _Beginning(NamedTuple):
         return [n for n in begin if n >= self.first and not inside[n - self.first]]
 
     def rows(self, dialect: CsvDialect) -> list[list[str]]:
-        """Rows that do not begin like comments; if all do, all of them."""
+        """Return the rows that are not comments; if all look like comments, all of them."""
         marked = set(self.marked(dialect))
         some = (self.lines[n] for n in range(self.first, len(self.lines)) if n not in marked)
         rows = list(_rows_of(some, dialect)) or list(_rows_of(self.lines[self.first :], dialect))
@@ -453,7 +453,7 @@ class _Beginning(NamedTuple):
     def _ways(self, plain: CsvDialect) -> Iterator[CsvDialect]:
         """Give a dialect, and the same with escapes or blanks before quotes if there may be such.
 
-        Those come first that are meant if all are as good.
+        The likely ones come first, in case all are equally good.
         """
         quote, delimiter = re.escape(plain.quote or ""), re.escape(plain.delimiter or "")
         if plain.widths or plain.delimiter == _RUNS:
@@ -464,7 +464,7 @@ class _Beginning(NamedTuple):
             after = re.compile(rf"(?:^|{delimiter})[ ]+{quote}[^{quote}]*{quote}")
             blanks = any(quote[-1] in line and after.search(line) for line in self.lines)
         if plain.escape is None and any("\\" in line for line in self.lines):
-            # A quote behind a backslash that ends a cell may as well be that of a folder: "C:\".
+            # A quote after a backslash at the end of a cell may belong to a folder: "C:\".
             meant = rf"\\{quote}(?!\s*(?:{delimiter}|$))|" if quote else ""
             sign = re.compile(rf"(?<!\\)(?:\\\\)*(?:{meant}\\{delimiter})")
             escape = any("\\" in line and sign.search(line) for line in self.lines)
@@ -543,7 +543,7 @@ class _Beginning(NamedTuple):
         for delimiter in dict.fromkeys((usual, *_CANDIDATES)):
             rows = self.rows(CsvDialect(delimiter=delimiter, quote=quote))
             if delimiter == usual and rows and len(rows[0]) > 1:
-                return usual  # as many names as no row has cells: an error says so
+                return usual  # no row has as many cells as there are names: an error will say so
             split = sum(len(row) > 1 for row in rows)
             if fewest is None or split < fewest:
                 best, fewest = delimiter, split
@@ -574,7 +574,7 @@ def _with_lines(
     left_out = [n for n in marked if n != header_line]
     late_comments = told.comment is None
     if told.comment is None and not any(n < header_line for n in left_out):
-        # Lines among the rows may be rows: those of "#fun", "#sad", ...
+        # Lines among the rows may be rows, such as "#fun", "#sad", ...
         odd = sum(len(_cells_of(lines[n], found)) != width for n in left_out)
         if 2 * odd <= len(left_out) and not _is_numeric(row[0] for row in rows[1:]):
             left_out, late_comments = [], not marked
@@ -698,7 +698,7 @@ _OTHER_TEXTS = (
 
 
 def _refuse_other_texts(text: str, looked_at: _Beginning, told: CsvDialect, place: str) -> None:
-    """Raise for what is no CSV, and for a title above the names of the columns."""
+    """Raise an error for files that are not CSV, and for a title above the column names."""
     for begins, what, mend in _OTHER_TEXTS:
         if text.lstrip()[: len(begins)].lower() == begins:
             raise ReadError(f"{place} holds {what}, not CSV. {mend}")
@@ -709,7 +709,7 @@ def _refuse_other_texts(text: str, looked_at: _Beginning, told: CsvDialect, plac
         )
     for delimiter in _CANDIDATES if told.delimiter is None and told.header is None else ():
         rows = looked_at.rows(replace(told, delimiter=delimiter, quote=told.quote or '"'))
-        # Spreadsheets write delimiters behind a title, too.
+        # Spreadsheets write delimiters after a title, too.
         filled = [sum(bool(cell.strip()) for cell in row) for row in rows]
         start = next((n for n, cells in enumerate(filled) if cells > 1), 0)
         if not (start and rows[0][0].strip()) or any(map(_is_number, rows[start])):
@@ -833,7 +833,7 @@ def _is_numeric(cells: Iterable[str]) -> bool:
 
 
 def _find_decimal(rows: list[list[str]], delimiter: str) -> str:
-    """Decide by columns between decimal comma and point; thousands are told apart from decimals."""
+    """Choose between decimal comma and point by columns; recognise thousands separators."""
     width = len(rows[0]) if rows else 0
     if delimiter != ";" and not any("," in cell for row in rows for cell in row):
         return "."
@@ -868,7 +868,7 @@ def _mark_of(cells: list[str]) -> str:
     if bool(counts["?,"]) == bool(counts["?."]):
         return ""
     mark = "," if counts["?,"] else "."
-    if counts["whole"]:  # 950 beside 1.234: thousands
+    if counts["whole"]:  # 950 next to 1.234: the mark separates thousands
         mark = "," if mark == "." else "."
     return f"?{mark}"
 
@@ -896,7 +896,7 @@ def _refuse_values(rows: list[list[str]], place: str) -> None:
 
 
 def _are_counted(cells: list[str]) -> bool:
-    """Whether names count: 0, 1, 2, ..., as those of arrays do, or years."""
+    """Return whether names count, 0, 1, 2, ..., as for arrays, or are years."""
     if not all(re.fullmatch(r"\d+", cell) for cell in cells):
         return False
     first = int(cells[0])
@@ -910,7 +910,7 @@ def _cells_of(line: str, dialect: CsvDialect) -> list[str]:
 
 
 def _rows_of(lines: Iterable[str], dialect: CsvDialect) -> Iterator[list[str]]:
-    """Split lines into cells, as far as that goes; empty lines are no rows."""
+    """Split lines into cells as far as possible; empty lines are not rows."""
     try:
         yield from (row for row in reader(lines, dialect) if len(row) > 1 or "".join(row).strip())
     except csv.Error:  # a cell longer than what Python's reader takes
@@ -918,7 +918,7 @@ def _rows_of(lines: Iterable[str], dialect: CsvDialect) -> Iterator[list[str]]:
 
 
 def reader(lines: Iterable[str], dialect: CsvDialect, *, strict: bool = False) -> Any:
-    """Return an iterator over the rows of a dialect: Python's, where there is one."""
+    """Return an iterator over the rows of a dialect, by Python's reader if it can read them."""
     delimiter, quote = dialect.delimiter or ",", dialect.quote
     if dialect.widths:
         spans = _spans_of(dialect.widths)
@@ -978,10 +978,10 @@ def _spans_of(widths: str) -> list[tuple[int, int]]:
 def rewritten(
     lines: Iterable[str], dialect: CsvDialect, place: str, names: Sequence[str] = ()
 ) -> Iterator[str]:
-    r"""Give lines as :attr:`CsvDialect.plain` says, each in the place of one.
+    r"""Yield lines rewritten for :attr:`CsvDialect.plain`, one for each line.
 
-    In columns that have null values of their own these are empty, and all that is a value there
-    though it is none elsewhere stands between quotes.
+    In columns with their own null values, these become empty, and values that would be missing in
+    other columns are quoted.
 
     Examples
     --------
@@ -1052,7 +1052,7 @@ def _with_own_gaps(cells: list[str], own: dict[int, tuple[frozenset[str], bool]]
 
 
 def _without_marks(line: str, dialect: CsvDialect) -> str:
-    r"""Empty the cells that databases write as \N, which is no escape."""
+    r"""Empty the cells \N, which databases write; it is not an escape sequence."""
     if not dialect.escape or "\\N" not in line:
         return line
     delimiter = re.escape(dialect.delimiter or ",")

@@ -26,9 +26,9 @@ class Record(NamedTuple):
     place : str
         Where it stands, for messages.
     is_text : bool
-        Whether all values are text, as those of CSV: what they mean is for others to say.
+        Whether all values are text, as in CSV, so that the caller must interpret them.
     error : str
-        Why it is no row, if it is none.
+        Why the line is not a row, if it is not.
     """
 
     values: dict[str, Any]
@@ -41,19 +41,18 @@ class Lines:
     r"""Turn bytes into rows, and count what was used up.
 
     A line is a row: quoted cells may hold commas, but no line ends. The first line decides: if it
-    begins with ``{``, every line is a JSON object; else it names the columns of CSV. Of tabs,
-    semicolons, bars and commas it is separated by those that make most names of it, else by runs of
-    blanks. A row that has another number of cells may have blanks or backslashes before quotes, or
-    blanks beside tabs. Numbers of
-    cells that semicolons separate may have decimal commas. If the first line is no UTF-8, the text
-    is Windows-1252, of which Latin-1 is a part.
+    begins with ``{``, every line is a JSON object; otherwise it holds the names of CSV columns. The
+    delimiter is the tab, semicolon, bar or comma that gives most names, otherwise runs of blanks. A
+    row with another number of cells may have blanks or backslashes before quotes, or blanks next to
+    tabs. Between semicolons, numbers may have decimal commas. If the first line is not UTF-8, the
+    text is read as Windows-1252, which includes Latin-1.
 
     Parameters
     ----------
     name : str
-        Of the source, for messages.
+        Name of the source, for messages.
     dialect : CsvDialect, default=None
-        What is told of delimiter, decimal mark, encoding and quotes.
+        Known delimiter, decimal mark, encoding and quotes.
 
     Raises
     ------

@@ -27,7 +27,7 @@ class RemoteFile:
     Attributes
     ----------
     uri : str
-        Its address.
+        Address of the file.
     path : str
         Where the store has it.
     size : int
@@ -35,7 +35,7 @@ class RemoteFile:
     store : pyarrow.fs.FileSystem
         The store; it travels to workers with the file.
     dialect : CsvDialect or None
-        What was told of its cells.
+        Known settings of its cells.
     """
 
     uri: str
@@ -52,7 +52,7 @@ class RemoteFile:
 
     @property
     def name(self) -> str:
-        """What is behind the last slash."""
+        """The name after the last slash."""
         return PurePosixPath(self.path).name
 
     @property
@@ -62,18 +62,18 @@ class RemoteFile:
 
 
 class MemoryFile(os.PathLike[str]):
-    r"""The bytes of a file that is on no disk; it goes where the path of a file does.
+    r"""The bytes of a file that is not on a disk; accepted wherever a path is.
 
     Parameters
     ----------
     content : bytes or pyarrow.Buffer
         The bytes.
     name : str
-        Its ending says what kind of file it is.
+        Name, whose ending determines the kind of file.
     said : str, default=""
         What messages call it, if not by its name.
     dialect : CsvDialect or None, default=None
-        What is told of how it is written.
+        Known settings of how it is written.
 
     Attributes
     ----------
@@ -181,7 +181,7 @@ def as_bytes(file: AnyFile) -> Any:
 
 
 def remote_files(uri: str) -> tuple[list[RemoteFile], bool]:
-    """Return the files that an address in an object store means: one, those of a folder, a glob.
+    """Return the files at an address in an object store: one file, a folder's files, or a glob.
 
     Parameters
     ----------
@@ -194,14 +194,14 @@ def remote_files(uri: str) -> tuple[list[RemoteFile], bool]:
     files : list of RemoteFile
         Sorted.
     is_folder : bool
-        Whether the address is that of a folder.
+        Whether the address is a folder.
 
     Raises
     ------
     ImportError
-        If nothing that is installed knows the store.
+        If no installed package supports the store.
     FileNotFoundError
-        If there is no such file or folder. A glob may match none.
+        If the file or folder does not exist. A glob may match nothing.
     OSError
         If the store does not answer.
     """
@@ -230,7 +230,7 @@ def remote_files(uri: str) -> tuple[list[RemoteFile], bool]:
 
 
 def _fits(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
-    """Whether the parts of a path match those of a pattern, of which ``**`` matches several."""
+    """Return whether the parts of a path match a pattern, in which ``**`` matches several parts."""
     if not pattern or not parts:
         return not parts and all(part == "**" for part in pattern)
     if pattern[0] == "**":
@@ -274,7 +274,7 @@ def check_place(path: Path) -> None:
     FileNotFoundError
         If the folder does not exist.
     PermissionError
-        If nothing can be written to it.
+        If the folder is not writable.
     """
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():

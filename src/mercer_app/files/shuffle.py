@@ -46,7 +46,7 @@ def shuffled(
     Raises
     ------
     ValueError
-        If the buffer size is no positive integer, or blocks do not fit together.
+        If the buffer size is not a positive integer, or blocks do not fit together.
 
     Examples
     --------

@@ -65,7 +65,7 @@ class Stream:
                 "passes, give `stream` a list, arrays, a file, or a function that returns a new "
                 "iterator."
             )
-        # Every pass has an order of its own, that depends on the seed and its number alone.
+        # Every pass has its own order, which depends only on the seed and its number.
         rng = np.random.SeedSequence(self._seed, spawn_key=(self.n_passes_,))
         self.n_passes_ += 1
         return _rebatched(self._opener(self._shuffler(rng)), self.batch_size)
@@ -115,7 +115,7 @@ def stream(
     random_state : int, numpy.random.Generator or None, default=None
         Seed of the shuffling. Passes have different orders; the same seed gives the same ones.
     dtype : {"float64", "float32"}, default="float64"
-        Of the features.
+        Type of the features.
 
     Returns
     -------
@@ -268,13 +268,13 @@ def table_blocks(
     Parameters
     ----------
     tables : iterable of tables
-        With these columns.
+        Tables with these columns.
     names : list of str
         Columns of the features, in this order.
     target : str or None
         Column of the targets.
     dtype : dtype
-        Of the features.
+        Type of the features.
 
     Raises
     ------
@@ -340,7 +340,7 @@ def feature_names(
     Raises
     ------
     ValueError
-        If a column is not there, or no feature is left.
+        If a column does not exist, or no features are left.
     """
     if isinstance(columns, str):
         raise ValueError(f"`columns` must be a sequence of names, got {columns!r}.")
@@ -470,9 +470,9 @@ def blocks_of(
         Pairs (x, y) or bare x, where x is a row (sequence of numbers), a dict row or a batch
         (two-dimensional); the first item decides.
     dtype : dtype
-        Of the features.
+        Type of the features.
     size : int
-        Rows collected before a block is made of them.
+        Number of rows per block.
     columns : sequence of str or None
         Keys of dict rows to use.
 

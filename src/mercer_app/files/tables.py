@@ -90,24 +90,24 @@ def read_tables(
     column_types : mapping of str to str or None, default=None
         Arrow types such as ``{"zip": "string", "price": "float64"}`` that override those found.
     dialect : CsvDialect or None, default=None
-        How CSV files are written: delimiter, decimal mark, encoding and so on. What it does not
-        say is found out from the first MiB of each file.
+        How CSV files are written: delimiter, decimal mark, encoding and so on. Settings that it
+        leaves open are detected from the first MiB of each file.
     unreadable : Unreadable or None, default=None
-        Takes down cells of CSV that cannot be what their columns are, which then are gaps. None:
-        the first of them is an error.
+        Records cells of CSV unlike their column, which then count as missing. With None the first
+        such cell is an error.
 
     Returns
     -------
     tables : iterator of pyarrow.Table
-        All of the schema of :func:`schema`, but that whole numbers of CSV files are float64 in
-        tables that hold fractions or numbers beyond 64 bits, too.
+        Tables with the schema of :func:`schema`, except that whole numbers of CSV files are float64
+        in tables that also hold fractions or numbers beyond 64 bits.
 
     Raises
     ------
     ImportError
         Without pyarrow.
     FileNotFoundError
-        If there is no such file, or nothing readable in the folder or under the glob.
+        If the file does not exist, or there is nothing readable in the folder or under the glob.
     ValueError
         For unsupported endings, broken files, unknown columns, files of different columns, and
         values that do not fit the type of their column, naming the file and the column; for CSV
@@ -126,15 +126,15 @@ def read_tables(
     values, in text columns as well. In columns whose other cells are all numbers, dates or truth
     values, so are "None", "-", "--", "?", ".", "..", "*", ":", "(D)", "missing", "unknown", "n.a.",
     "k.A.", "<NA>", "nil", errors of spreadsheets such as "#DIV/0!" and others; among text these are
-    text, as it may mean what they say. ``null_values`` of the ``dialect`` names further ones, or
-    says that these are values. Digits of which some begin with zeros, as 02139, are text.
+    kept as text. ``null_values`` of the ``dialect`` adds marks, or makes the usual marks values.
+    Digits with leading zeros, such as 02139, are text.
 
     Empty lines are skipped, and so are lines that begin with "#", where these are comments: at the
     top, or among the rows with another number of cells. Of a line of comments above numbers that
     has as many cells as they have, these are the names.
 
     Arrow files are mapped into memory: pages that were read count as resident until the system
-    wants them for something else, which costs it nothing.
+    needs the memory, which it can reclaim at no cost.
 
     Examples
     --------
@@ -211,7 +211,7 @@ def file_parts(path: FilePath, rows: int = 2**19) -> list[FilePart]:
     path
         As for :func:`read_tables`.
     rows : int, default=524288
-        Rows of a part, or those of a row group that has more.
+        Rows per part; a larger row group is a part by itself.
 
     Returns
     -------
@@ -276,16 +276,16 @@ def sniff_csv(path: FilePath) -> CsvDialect:
     Returns
     -------
     dialect : CsvDialect
-        What :func:`read_tables` takes it to be; nothing of it is None.
+        Complete dialect that :func:`read_tables` uses, without None.
 
     Raises
     ------
     ImportError
         Without pyarrow.
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     ValueError
-        If it is no CSV file, or no text.
+        If it is not a CSV file, or not text.
 
     Examples
     --------
@@ -308,7 +308,7 @@ def sniff_csv(path: FilePath) -> CsvDialect:
 
 
 def count_rows(path: FilePath) -> int | None:
-    """Return the number of rows, or None where only reading everything would tell (CSV).
+    """Return the number of rows; None if it is unknown without reading everything (CSV).
 
     Parameters
     ----------
@@ -386,7 +386,7 @@ def _is_csv(file: AnyFile) -> bool:
 
 
 def told(path: Place, dialect: CsvDialect | None) -> Place:
-    """Join a path with what is told of its files."""
+    """Join a path with the known settings of its files."""
     if dialect is None:
         return path
     joined: Any
@@ -404,7 +404,7 @@ def with_nulls(path: Place, nulls: NullValues) -> Place:
 
 
 def nulls_told(path: FilePath) -> NullValues:
-    """Return what was told of a path to stand for no value in its files."""
+    """Return the null values declared for the files of a path."""
     dialect = getattr(path, "dialect", None)
     return NullValues.of(None if dialect is None else dialect.null_values)
 
@@ -422,7 +422,7 @@ def unusual_files(path: FilePath) -> list[tuple[AnyFile, str]]:
 
 
 def place_of(path: FilePath, row: int) -> str:
-    """Say where a row of :func:`read_tables` is: in a line of a CSV file, else by its number."""
+    """Return the place of a row of :func:`read_tables`: a line of a CSV file, or a row number."""
     files, start = find_files(path), 0
     in_memory = isinstance(path, MemoryFile)
     for file in files if all(map(_is_csv, files)) else ():
@@ -447,7 +447,7 @@ def written_at(path: FilePath, row: int, column: str) -> str:
 
 
 def has_types(files: Iterable[AnyFile]) -> bool:
-    """Whether files say what type their columns are of: CSV files do not."""
+    """Return whether files store the types of their columns; CSV files do not."""
     return not all(map(_is_csv, files))
 
 
@@ -498,7 +498,7 @@ def in_place(
     data : path
         The file.
     tables : iterator of pyarrow.Table
-        Its rows.
+        Rows of the file.
     encode : callable
         What to do with a table.
     start : int, default=0
@@ -583,7 +583,7 @@ def looked_through(
     data : path
         The file.
     tables : iterable of pyarrow.Table
-        Its rows.
+        Rows of the file.
     columns : TablePreprocessor
         How they are read.
     unreadable : Unreadable
@@ -610,8 +610,7 @@ def told_types(data: FilePath, kinds: Mapping[str, str]) -> dict[str, str]:
 def as_told(kinds: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     """Return the types of columns of CSV that are there, of those whose kinds were said.
 
-    Cells of what is no date are read as they are written: a number may have zeros before it, or
-    something behind it.
+    Cells that are not dates are kept as text: a number may have leading zeros or trailing text.
     """
     known = {name for name, kind in kinds.items() if kind in ("category", "text", "number")}
     return dict.fromkeys(sorted(known & set(names)), "string")
@@ -699,7 +698,7 @@ def _batches(
 def _conform(batch: Any, layout: Any, file: AnyFile) -> Any:
     """Select the columns of ``layout`` and cast them to its types.
 
-    Of a CSV file whole numbers stay fractions where some are.
+    In CSV files whole numbers become fractions if some numbers are fractions.
     """
     import pyarrow as pa
 
@@ -742,15 +741,14 @@ def _without(nulls: NullValues, table: Any) -> Any:
         if len(values):
             gaps = compute.is_in(column, values)
             if compute.any(gaps).as_py():
-                # Rows are chosen: if_else of text that is part of a longer one is broken in old
-                # pyarrow.
+                # Select rows with take: if_else is broken in old pyarrow for slices of text arrays.
                 taken = table.column(n).take(compute.if_else(gaps, None, rows))
                 table = table.set_column(n, field, taken)
     return table
 
 
 def _cast(column: Any, kind: Any) -> Any:
-    """Cast a column; digits of numbers and of times beyond those of the type are lost."""
+    """Cast a column; digits of numbers and of times that the type cannot hold are lost."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type) and not pa.types.is_dictionary(kind):
@@ -916,7 +914,7 @@ _FORMATS: dict[str, type[_Format]] = {
     ".ipc": _Ipc,
 }
 
-# Endings that tables of text have as well as other texts: in a folder they are not looked for.
+# Endings that other texts have as well: in a folder such files are ignored.
 _MAYBE = (".txt", ".data", ".dat")
 _ADVICE = {
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "Save the sheet as CSV."),

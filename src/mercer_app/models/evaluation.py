@@ -1,4 +1,4 @@
-"""Measures of a table model on files, chunk by chunk, or where there are none of its training."""
+"""Measures of a table model on files, chunk by chunk, or without files from its training."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Evaluation(NamedTuple):
     by_class : dict of str to dict
         Rows and error of each class; empty for a regression.
     X, y : ndarray
-        At most as many rows as were asked for, drawn at random: encoded inputs and targets, the
-        latter of shape (n_rows, 0) where there are none.
+        A random sample, of limited size, of encoded inputs and targets; y has shape (n_rows, 0)
+        without targets.
     losses : ndarray of shape (n_rows,) or None
         The model's own loss on every row (:func:`mercer.inspection.loss_units`); None if it has
         none, or has classes and minimises their mean.
@@ -101,14 +101,14 @@ def check_test_data(
 def check_marks_of_novelty(
     reads: TableRows, data: str | os.PathLike[str], *, outlier: str | None
 ) -> None:
-    """Raise ``ValueError`` unless test data, if they have the target, say which rows are novel.
+    """Raise ``ValueError`` if labels of test data do not show which rows are novel.
 
     Parameters
     ----------
     reads : TableRows
-        A model past its warm-up; nothing is checked but of novelty detection.
+        A model past its warm-up; only novelty detection is checked.
     data, outlier
-        As for :func:`check_test_data`, which comes first.
+        As for :func:`check_test_data`, which is called first.
     """
     name = reads.target
     if reads.task != "novelty" or name is None or name not in schema(data).names:
@@ -129,7 +129,7 @@ def check_classes(reads: TableRows, classes: Collection[Any], data: str | os.Pat
     reads : TableRows
         A model past its warm-up.
     classes : collection of labels
-        Those among the first rows; nothing is checked if there are none.
+        Classes among the first rows; nothing is checked if there are none.
     data : path
         As for :func:`check_test_data`, which comes first.
     """
@@ -177,7 +177,7 @@ def evaluate(
     callback : callable, default=None
         Told a :class:`mercer_cluster.Progress` whenever workers have done a shard.
     strict : bool, default=False
-        Whether a cell that cannot be what its column is is an error; else it is a gap.
+        Whether a cell unlike its column is an error; otherwise it counts as missing.
 
     Returns
     -------
@@ -282,7 +282,7 @@ class _Held:
         self.kept.add(X, y, group, values_of(table, self.keep) if self.kept.size else None)
 
     def merge(self, other: Self) -> None:
-        """Take the rows of a part that comes behind."""
+        """Add the rows of a later part."""
         self.scores.merge(other.scores)
         self.kept.merge(other.kept)
 
@@ -342,7 +342,7 @@ def progress_error(reads: TableRows) -> ProgressError | None:
             "rows half of them, each in turn), but by which the weights of the parts were chosen"
         )
     else:
-        # The first rows met a model that knew nothing.
+        # The first rows were predicted by a model that had learned nothing.
         late = history.n_samples > history.n_samples[-1] // 2
         counts = np.diff(history.n_samples, prepend=0)[late]
         loss, rows = float(np.average(history.loss[late], weights=counts)), "rows as they came"

@@ -56,7 +56,7 @@ def load_table_rows(path: Path, target: str | None = None) -> TableRows:
     Raises
     ------
     FileNotFoundError, ValueError
-        If there is no such file, or it is no such model.
+        If the file does not exist, or is not such a model.
     """
     model = load_model_file(path)
     found = TableRows.of(model, target)
@@ -69,7 +69,7 @@ def load_table_rows(path: Path, target: str | None = None) -> TableRows:
 
 
 def load_model_file(path: Path) -> Any:
-    """Load any model; FileNotFoundError if there is none."""
+    """Load any model; FileNotFoundError if the file does not exist."""
     if not path.exists():
         raise FileNotFoundError(f"There is no model file {path}.")
     return load_model(path)
@@ -84,7 +84,7 @@ def note_extra(
 
 
 def said_of_extra(reads: TableRows, data: str | os.PathLike[str], *used: str | None) -> list[str]:
-    """Return what there is to say of columns that neither training knew nor anybody uses."""
+    """Return a note on columns that training did not have and that are not used."""
     known = {*reads.preprocessor.columns_in_, *reads.preprocessor.exclude, *used}
     extra = [name for name in schema(data).names if name not in known]
     said = f"{data}: not looked at, as training had no such column: {listed(extra)}"
@@ -167,7 +167,7 @@ class Oddities:
         self.n_rows += table.num_rows
 
     def merge(self, other: Oddities) -> None:
-        """Take what other tables hold, which come behind."""
+        """Add the content of later tables."""
         self.unreadable.merge(other.unreadable)
         self.n_rows += other.n_rows
         self.unlabelled += other.unlabelled
@@ -181,7 +181,7 @@ class Oddities:
             warnings.warn(text, stacklevel=3)
 
     def said(self, reads: TableRows, data: str | os.PathLike[str]) -> list[str]:
-        """Return what there is to say of it."""
+        """Return the note."""
         texts = self.unreadable.said()
         if self.unlabelled:
             texts.append(
@@ -325,7 +325,7 @@ def check_writable(path: Path, *inputs: str | Path | None, endings: tuple[str, .
     path : Path
         File that will be written or replaced.
     *inputs : path or None
-        Data that is read; it must not be what is replaced.
+        Data that is read, which must not be the file to be replaced.
     endings : tuple of str, default=()
         Endings that the file may have; () allows all.
 
@@ -358,7 +358,7 @@ def _same(a: Path, b: Path) -> bool:
 
 
 def check_new_folder(path: Path) -> None:
-    """Raise unless a folder can be written that holds nothing else.
+    """Raise an error unless a folder can be written, and is empty or absent.
 
     Raises
     ------
@@ -457,6 +457,6 @@ def piped_tables(*, arrow: bool) -> Iterator[TableWriter]:
         yield writer
         writer.close()
         file.flush()
-    except BrokenPipeError:  # as `head` leaves, who has what it wanted
+    except BrokenPipeError:  # a reader such as `head` has read enough
         leave_output()
         raise typer.Exit(0) from None

@@ -19,7 +19,7 @@ from mercer_app.rows import TableRows
 
 Array = NDArray[np.float64]
 _SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)
-# 90 % of a normal distribution are within so many standard deviations.
+# 90 % of a normal distribution lie within this many standard deviations.
 _INTERVAL_90 = 1.6448536269514722
 _TOP = 10  # rows of a group that count for its discounted cumulative gain
 _JUDGED = 20_000  # rows whose pairs are judged where rows have no scores
@@ -78,13 +78,13 @@ class Scores(_WithoutModel, ABC):
         """Take some more rows."""
 
     def merge(self, other: Self) -> None:
-        """Take the sums of other rows, which come behind."""
+        """Add the sums of later rows."""
         self.n_rows += other.n_rows
         if self.tail is not None and other.tail is not None:
             self.tail.parts += other.tail.parts
 
     def check(self, data: object, target: str | None) -> None:
-        """Say what of the targets of all rows no measure tells; of classes only.
+        """Return a note on targets that no measure covers; only for classes.
 
         Raises
         ------
@@ -209,7 +209,7 @@ def refuse_unknown(
 
 
 def _listed(labels: Collection[Any]) -> str:
-    """Name labels, at most five of them.
+    """List labels in words, at most five of them.
 
     Examples
     --------
@@ -298,7 +298,7 @@ class Quantities(Scores):
 
 
 class Densities(Scores):
-    """Measures of a Gaussian process: of its means, and of the errors it says they have."""
+    """Measures of a Gaussian process: of its means, and of the errors that it predicts."""
 
     def __init__(self, reads: TableRows) -> None:
         self.estimator: Any = reads.estimator
@@ -375,7 +375,7 @@ def novel_rows(labels: NDArray[Any], outlier: str | None) -> NDArray[np.bool_]:
     Parameters
     ----------
     labels : ndarray of shape (n_rows,)
-        Labels of two kinds, or of more if ``outlier`` says which is that of novel rows.
+        Labels of two kinds, or of more if ``outlier`` names the label of novel rows.
     outlier : str or None
         Label of novel rows; None: the rarer of two.
 
@@ -386,7 +386,7 @@ def novel_rows(labels: NDArray[Any], outlier: str | None) -> NDArray[np.bool_]:
     Raises
     ------
     ValueError
-        If that cannot be told.
+        If that cannot be determined.
     """
     values, counts = np.unique(labels, return_counts=True)
     if outlier is not None:
@@ -436,7 +436,7 @@ class Rankings(Scores):
 
     def add(self, X: NDArray[np.floating], y: NDArray[Any], group: Array | None = None) -> None:
         self.n_rows += len(y)
-        # Labels that training did not have get numbers of their own, the same in every chunk.
+        # Labels that training did not have get their own numbers, the same in every chunk.
         self.labels = self.labels.meet(y)
         if self.sample is not None:
             self.sample.add(X, y, group)
@@ -511,7 +511,7 @@ def _has_both_kinds(y: Array, group: Array | None) -> bool:
 
 
 class LossTail(_WithoutModel):
-    """Losses of rows, and the worst of them.
+    """Losses of rows, and the largest of them.
 
     Parameters
     ----------
@@ -590,7 +590,7 @@ class RowSample:
             self._take(self.rng.random(len(y)), X, y, group, columns or {})
 
     def merge(self, other: RowSample) -> None:
-        """Take the rows of the sample of another part, which comes behind."""
+        """Add the sampled rows of a later part."""
         if other.keys.size:
             self._take(other.keys, other.X, other.y, other.group, other.columns)
 

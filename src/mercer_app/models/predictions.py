@@ -25,7 +25,7 @@ def check_columns(reads: TableRows, data: str | PathLike[str], kept: Sequence[st
 
 
 def check_interval(reads: TableRows, coverage: float | None) -> None:
-    """Refuse an interval before any row is read, if there is none."""
+    """Refuse intervals before any row is read, if the model has none."""
     if coverage is None:
         return
     check_coverage(coverage)
@@ -44,7 +44,7 @@ def predicted_columns(
     X: NDArray[np.floating],
     coverage: float | None,
 ) -> dict[str, Any]:
-    """Columns to write: those kept, and those of the predictions."""
+    """Return the columns to write: the columns kept, and those of the predictions."""
     predicted = predictions(reads, X, coverage)
     clash = sorted(set(kept) & set(predicted))
     if clash:
@@ -63,7 +63,7 @@ def explained(
     output: Any = None,
     random_state: int = 0,
 ) -> Explanation:
-    """Say what each column adds to predictions for rows that were encoded, and told of, before.
+    """Return what each column adds to predictions for rows that were encoded and reported before.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def explained(
     table : pyarrow.Table
         The rows, as displays show them.
     X : ndarray of shape (n_rows, n_inputs)
-        The same, encoded.
+        The same rows, encoded.
     background : ndarray of shape (n, n_inputs) or None, default=None
         Encoded rows to compare with; None for those that the model keeps.
     output, random_state

@@ -50,9 +50,9 @@ class Asked(NamedTuple):
     target : str or None
         Column of the targets, if these are wanted.
     more : tuple
-        What else the answer needs.
+        Further arguments.
     coverage : float or None
-        Of intervals, if these are wanted.
+        Coverage of the intervals, if these are wanted.
     strict : bool
         Whether cells that cannot be what their columns are are refused.
     """
@@ -81,7 +81,7 @@ def of_shards(
     answer : callable
         Given what is asked, a :class:`mercer_cluster.shards.FileShard`, and its number.
     asked : Asked
-        The model, with what else is needed.
+        The model and the question.
     data : path
         The files.
     workers : Workers
@@ -89,7 +89,7 @@ def of_shards(
     stage : str
         For progress.
     more : sequence of str, default=()
-        Columns besides those of the model and the target.
+        Columns in addition to those of the model and the target.
     callback : callable, default=None
         Told a :class:`mercer_cluster.Progress` whenever a shard is done.
     """

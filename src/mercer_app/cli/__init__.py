@@ -1,8 +1,8 @@
 """The command ``mercer``: from fit, evaluate and predict to explain, serve and stream.
 
 Needs the extra ``cli`` (typer, rich, pyarrow, matplotlib, Jinja2, waitress); without it,
-:func:`main` says so. Other packages add commands as entry points of the group ``mercer.commands``,
-each a :class:`Command`.
+:func:`main` reports that. Other packages add commands as entry points of the group
+``mercer.commands``, each a :class:`Command`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Parameters
     ----------
     arguments : sequence of str, default=None
-        Those after ``mercer``. None: those of the process.
+        Arguments after ``mercer``. None: the arguments of the process.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _start_in_utf8() -> None:
-    """Start again in UTF-8 in a locale of ASCII alone, such as that of a bare container.
+    """Restart in UTF-8 if the locale has only ASCII, as in a bare container.
 
     There Python has read the names of files and columns as if their accents were no letters, and
     cannot open the files. On such machines files and terminals are in UTF-8 all the same.

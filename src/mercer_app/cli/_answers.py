@@ -47,7 +47,7 @@ class Answers:
 
 
 class _Anew:
-    """A file that is begun at its first bytes: a run that fails before leaves what was there."""
+    """A file that is created at its first bytes: a run that fails earlier leaves the old file."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -98,7 +98,7 @@ class _ToFile(Answers):
         self._pieces, self._n_bytes = [], 0
         if self.length is not None:
             self.length += len(content)
-        while content:  # a pipe may take a part, or, if it does not block, nothing
+        while content:  # a pipe may accept only a part, or nothing if it does not block
             taken = self._file.write(content)
             if not taken:
                 time.sleep(_LATEST)
@@ -129,7 +129,7 @@ class JsonAnswers(_ToFile):
     file : binary file
         To write to.
     length : int or None
-        Its bytes so far, if it is a file.
+        Length in bytes so far, if it is a file.
     key : str or None
         Column of the keys, and the name they get here.
     intervals : bool, default=False
@@ -156,7 +156,7 @@ class JsonAnswers(_ToFile):
 class ArrowAnswers(_ToFile):
     """An Arrow IPC stream; classes as text, quantities as numbers.
 
-    Its record batches are cut where the source rests, so that predictions need not wait.
+    Record batches end where the source pauses, so that predictions need not wait.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ class ArrowAnswers(_ToFile):
         self._schema = pa.schema(fields)
         self._rows: list[Answer] = []
         self._begun = bool(length)
-        if length is None:  # who reads a pipe may wait for it
+        if length is None:  # the reader of a pipe may be waiting for it
             self._begin()
 
     def _begin(self) -> None:
@@ -230,7 +230,7 @@ class ArrowAnswers(_ToFile):
         super().flush()
 
     def finish(self) -> None:
-        """See :class:`Answers`; the end is no part of what a later run goes on from."""
+        """Write the end of the file; a resumed run does not count it."""
         self._begin()
         self.flush()
         self._file.write(_END)
@@ -264,15 +264,15 @@ def open_answers(
     key : str or None
         Column of the keys.
     length : int or None
-        Bytes that an earlier run wrote; what came behind is dropped, as it comes again. None:
-        the file begins anew, with the first prediction.
+        Number of bytes that an earlier run wrote; the rest is dropped, since it will come again.
+        None: the file is created with the first prediction.
     intervals : bool, default=False
         Whether predictions have intervals.
 
     Raises
     ------
     ValueError
-        If the file is not there any more, or shorter.
+        If the file has disappeared, or is shorter.
     """
     if where is None:
         return Answers()

@@ -77,14 +77,14 @@ def _mercer(
 
 
 def _commands_of_others() -> Iterator[tuple[str, Command]]:
-    """Find the commands that other packages bring, such as that of the papers' experiments."""
+    """Yield the commands that other packages provide, such as the papers' experiments."""
     for entry in sorted(entry_points(group="mercer.commands")):
         try:
             command = entry.load()
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] != entry.module.partition(".")[0]:
                 raise
-            continue  # the package is known, but not there
+            continue  # the entry point exists, but its package is missing
         yield entry.name, command
 
 

@@ -1,4 +1,4 @@
-"""The words that options of the command may be, and how an option says which."""
+"""Values that options of the command accept, and how to declare an option."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -131,14 +131,14 @@ class ValueMethod(StrEnum):
 
 
 def option(text: str, panel: str, *names: str) -> Any:
-    """Option with a text of help, in a panel of it.
+    """Return an option with a help text, in a panel of the help.
 
     Parameters
     ----------
     text, panel : str
         The help, and the panel.
     *names : str
-        Of the option; made of the field's name if there are none.
+        Names of the option; by default derived from the field's name.
     """
     return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False)
 

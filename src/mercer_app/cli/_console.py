@@ -33,8 +33,8 @@ def print_result(values: Mapping[str, Any], *, title: str, as_json: bool = False
     Parameters
     ----------
     values : mapping of str to str, number, list or list of dict
-        Names without spaces. Lists of dicts are tables of their own, and elsewhere than on a
-        terminal aligned lines, each of which begins with the name.
+        Names without spaces. Lists of dicts become separate tables or, unless on a terminal,
+        aligned lines that each begin with the name.
     title : str
         Heading on a terminal.
     as_json : bool, default=False
@@ -114,7 +114,7 @@ def _is_of_numbers(rows: list[dict[str, Any]], key: str) -> bool:
 
 
 def _cell(value: Any, text: Callable[[Any], str]) -> str:
-    """Text of a cell: what is not so, or not there, is left empty."""
+    """Return the text of a cell; False and None are empty."""
     if value is None or value is False:
         return ""
     return "yes" if value is True else text(value)
@@ -133,12 +133,12 @@ def _exact(value: Any) -> str:
 
 
 class ProgressView:
-    """Progress of a training on standard error: a bar on a terminal, else lines now and then.
+    """Progress of a training on standard error: a bar on a terminal, otherwise occasional lines.
 
     Parameters
     ----------
     n_rows, n_total : int, int or None
-        Rows learned already, and those of the whole training.
+        Rows learned already, and rows of the whole training.
     quiet : bool
         Show nothing.
     measure : str, default="loss"
@@ -197,8 +197,8 @@ class ProgressView:
             note(self._waiting)
 
     def update(self, progress: TrainingProgress) -> None:
-        """Show how far the training has come."""
-        # The speed of the first chunk tells nothing if it was spent on compiling.
+        """Show the progress of the training."""
+        # The speed of the first chunk is meaningless if it includes compiling.
         self._speed_known = self._latest is not None
         self._latest = progress
         self._timer.cancel()
@@ -231,7 +231,7 @@ class ProgressView:
         note("  ".join(parts))
 
     def _order(self, progress: TrainingProgress) -> str:
-        """Model order; there is none while rows are gathered for the race."""
+        """Model order; empty while rows are collected for the race."""
         return f"order {progress.model_order:,}" if progress.model_order else "not yet chosen"
 
     def _loss(self, progress: TrainingProgress) -> str:
@@ -239,13 +239,13 @@ class ProgressView:
 
 
 def _speed(progress: TrainingProgress) -> str:
-    """Rows per second, unless all are learned: the end says how long the whole took."""
+    """Rows per second; empty at the end, where the total time is printed."""
     done = progress.n_rows == progress.n_total
     return "" if done else f"{progress.rows_per_second:,.0f} rows/s"
 
 
 def _columns(width: int) -> list[Any]:
-    """Columns of the bar that fit on a terminal of so many characters."""
+    """Return the columns of the bar that fit on a terminal of some width."""
     name = TextColumn("{task.description}", markup=False)
     figures = TextColumn("{task.fields[figures]}", markup=False)
     if width < 64:

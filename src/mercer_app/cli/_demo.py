@@ -26,7 +26,7 @@ _PICTURES = {"Learning curve": "learning_curve.png", "Model order": "model_order
 
 
 def run(options: DemoOptions) -> None:
-    """Learn to read handwritten digits, and show what came of it."""
+    """Learn to read handwritten digits, and show the result."""
     out = options.out
     out.mkdir(parents=True, exist_ok=True)
     train_file, test_file = write_digits(out)
@@ -122,8 +122,8 @@ def write_pictures(reads: TableRows, folder: Path) -> None:
         heaviest = max(estimator.parts_, key=lambda part: part.weight)
         points = heaviest.map.preimage(heaviest.dictionary)
     else:
-        return  # random features look like nothing
-    # Pixels that are always blank are no inputs of the model.
+        return  # random features cannot be shown as images
+    # Pixels that are always blank are not inputs of the model.
     places = [_PIXELS.index(name) for name in reads.preprocessor.feature_names_out()]
     images = np.zeros((len(points), len(_PIXELS)))
     images[:, places] = points
@@ -138,7 +138,7 @@ def draw_dictionary(points: NDArray[np.floating], most: int = 100) -> Any:
     points : ndarray of shape (model_order, 64)
         Images, row by row.
     most : int, default=100
-        Images to show at most.
+        Largest number of images.
 
     Returns
     -------

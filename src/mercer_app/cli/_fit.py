@@ -1,4 +1,4 @@
-"""``mercer fit``: the model that its options make, the run, and what is said of it."""
+"""``mercer fit``: the model for its options, the run, and the messages about it."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 @reading
 def run(options: FitOptions) -> None:
-    """Train a model on a table, write it, and say how good it is."""
+    """Train a model on a table, write it, and report how good it is."""
     out, test, quiet = options.out, options.test, options.quiet
     _check(options)
     training = _training(options)
@@ -251,14 +251,14 @@ def _of_expansion(options: FitOptions) -> dict[str, Any]:
 
 
 def _shuffle_buffer(options: FitOptions) -> int:
-    """Rows that are shuffled at a time: none of a stream, whose order says what changed."""
+    """Return the shuffle buffer; 0 for a stream, whose order shows changes."""
     if options.shuffle_buffer is not None:
         return options.shuffle_buffer
     return 0 if options.expansion is ExpansionName.stream else _SHUFFLED
 
 
 def _begin(training: FileTraining | ShardTraining, options: FitOptions) -> None:
-    """Start a training, or go on from its checkpoint."""
+    """Start a training, or resume it from its checkpoint."""
     if isinstance(training, ShardTraining):
         training.start()
         return
@@ -339,7 +339,7 @@ def _kept_together(shuffle_buffer: int) -> str:
 
 
 def _evaluation(reads: TableRows, options: FitOptions) -> Evaluation | None:
-    """Measure a model on the test data; without any, say what error training saw."""
+    """Evaluate a model on the test data; without any, report the error during training."""
     if options.test is not None:
         pictured = options.report_file is not None
         evaluation = evaluated(
@@ -377,7 +377,7 @@ def _write_report(
 
 
 def train(training: FileTraining, out: Path, *, checkpoint_every: int | None, quiet: bool) -> str:
-    """Run a training with progress on standard error; say how fast it was.
+    """Run a training with progress on standard error; report its speed.
 
     Raises
     ------
@@ -432,7 +432,7 @@ def _speed(n_rows: int, began: float) -> str:
 
 
 def _train_shards(training: ShardTraining, out: Path, *, quiet: bool) -> str:
-    """Let workers learn, with progress on standard error; say how fast that was."""
+    """Let workers learn, with progress on standard error; report the speed."""
     began = time.perf_counter()
     with StageView(quiet=quiet) as view:
         training.run(out, callback=view.update)
@@ -536,7 +536,7 @@ def _make_risk(text: str | None) -> Risk | None:
     except ValueError as error:
         if isinstance(error, ParameterError) and error.parameter == "risk":
             raise
-        # What is wrong is a parameter of it, whose name nobody wrote.
+        # The invalid parameter belongs to the risk, and the user did not write its name.
         raise ValueError(f"`--risk {text}` cannot be used. {error}") from None
 
 
@@ -584,18 +584,18 @@ def make_expansion(
     seed: int = 0,
     ranker: KernelRanker | None = None,
 ) -> Expansion | None:
-    """Join the options of an expansion; None for that of the estimator.
+    """Combine the options of an expansion; None for the estimator's default.
 
     Parameters
     ----------
     name : ExpansionName or None
-        ``--expansion``; None goes by the options that were given.
+        ``--expansion``; None infers it from the other options.
     options : dict of str to object
         Names of options with underscores; None for those not given.
     seed : int, default=0
-        Of random features, and of the race.
+        Seed of random features, and of the race.
     ranker : KernelRanker, default=None
-        Of a ranking, whose default follows its buffer.
+        For a ranking, whose default depends on its buffer.
 
     Raises
     ------
@@ -653,7 +653,7 @@ def _make_buffer(text: str | None) -> str | Buffer | None:
     Raises
     ------
     ValueError
-        If it is none of the choices.
+        If the text is not one of the choices.
 
     Examples
     --------

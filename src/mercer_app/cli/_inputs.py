@@ -1,4 +1,4 @@
-"""Data that a command is given: standard input, and files that are written as its options say."""
+"""Input data of a command: standard input, and files read as its options say."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def make_null_values(words: Sequence[str] | None) -> NullValues | None:
 
 @contextmanager
 def _found(options: Any) -> Iterator[Any]:
-    """Put in place of the data what :func:`mercer_app.files.read_tables` reads as it was told."""
+    """Replace the data by what :func:`mercer_app.files.read_tables` reads with these options."""
     given = {name: getattr(options, name, None) for name in _DATA}
     paths = {name: path for name, path in given.items() if path is not None}
     told = dialect_of(options)
@@ -121,7 +121,7 @@ def _ended_by_signals() -> Iterator[None]:
         raise SystemExit(128 + number)
 
     if threading.current_thread() is not threading.main_thread():
-        yield  # there are no signals
+        yield  # this platform has no such signals
         return
     before = signal.signal(signal.SIGTERM, end)
     try:
@@ -139,7 +139,7 @@ def note_dialects(data: str, *, quiet: bool = False) -> None:
     """Say how CSV files are written that are not UTF-8 with commas and decimal points."""
     try:
         files = unusual_files(data)
-    except OSError:  # whoever reads them says so
+    except OSError:  # the later reader reports it
         return
     for said, n in Counter(said for _, said in files).items():
         first = next(file for file, how in files if how == said)

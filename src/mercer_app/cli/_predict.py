@@ -106,7 +106,7 @@ def _calibrate(reads: TableRows, data: str, coverage: float | None) -> None:
 def _to_file(
     reads: TableRows, data: str, writer: TableWriter, kept: list[str], options: PredictOptions
 ) -> str:
-    """Write one file; say what is in it."""
+    """Write one file; report its content."""
     n_rows = 0
     for table, X, _ in encoded_tables(reads, data, more=kept, strict=options.strict):
         writer.write(arrow_columns(predicted_columns(reads, kept, table, X, options.interval)))
@@ -123,7 +123,7 @@ def _to_folder(
     options: PredictOptions,
     workers: Workers,
 ) -> str:
-    """Write a file for each shard; say what is in them."""
+    """Write a file for each shard; report their content."""
     asked = Asked(reads, None, tuple(kept), options.interval, options.strict)
     odd: dict[int, Oddities] = {}
     layout: Any = None

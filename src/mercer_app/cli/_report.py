@@ -76,7 +76,7 @@ def report(
     notes : sequence of str, default=()
         What a reader must know.
     seen : JudgedRows, default=None
-        Rows of the training to judge by, where there are no others.
+        Rows of the training to judge by, if there are no others.
     """
     found = _of_training(reads, seen) if evaluation is None else _of_evaluation(reads, evaluation)
     write_whole(
@@ -118,7 +118,7 @@ def evaluated(
 
 
 def seen_rows(reads: TableRows, data: str | os.PathLike[str]) -> JudgedRows | None:
-    """Return rows of a training: those that it kept back, else learned ones.
+    """Return rows of a training: rows that it kept back, or else learned ones.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def seen_rows(reads: TableRows, data: str | os.PathLike[str]) -> JudgedRows | No
     Returns
     -------
     rows : JudgedRows or None
-        None of models that are no classification or regression.
+        None for models that are neither a classification nor a regression.
     """
     names = _columns_to_show(reads)
     held = getattr(reads.estimator, "held_out_", None)
@@ -160,7 +160,7 @@ def _values_of(
         data,
         columns=columns_of(reads, reads.target, ()),
         column_types=column_types(reads, data),
-        unreadable=Unreadable(strict=False),  # of which the training has told
+        unreadable=Unreadable(strict=False),  # the training has reported these cells
     )
 
     def encoded(table: Any) -> tuple[Any, NDArray[np.floating]]:
@@ -180,7 +180,7 @@ def _values_of(
 
 
 class _Findings(NamedTuple):
-    """What a report says of a model."""
+    """Return the report's description of a model."""
 
     rows: JudgedRows | None
     summary: dict[str, Any] = {}  # noqa: RUF012
@@ -257,7 +257,7 @@ def figures_of(reads: TableRows, evaluation: Evaluation | None = None) -> list[t
 
 
 def figures_of_rows(reads: TableRows, evaluation: Evaluation) -> list[tuple[str, Any]]:
-    """Draw those of them that show held-out rows."""
+    """Draw the figures that show held-out rows."""
     if not len(evaluation.y):
         return []
     asked, y = Asked.by_inputs(reads), evaluation.y if reads.has_target else None
@@ -283,7 +283,7 @@ def title_of(reads: TableRows, what: str) -> str:
 
 
 def _split(measures: dict[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Tell measures from those of the worst losses, which become a table of a row per level."""
+    """Separate measures of the largest losses, which become a table with a row per level."""
     worst: dict[str, dict[str, Any]] = {}
     usual: dict[str, Any] = {}
     for name, value in measures.items():

@@ -1,4 +1,4 @@
-"""Progress of an engine on standard error: a bar for each stage on a terminal, else lines."""
+"""Progress of an engine on standard error: a bar per stage on a terminal, otherwise lines."""
 
 from __future__ import annotations
 

@@ -27,15 +27,15 @@ from mercer_app.training.streaming import BadRowError, RowReader, StreamTraining
 
 _OTHERS = (".parquet", ".pq", ".csv", ".tsv")
 _ARROW = (".arrow", ".arrows", ".ipc", ".feather")
-_BAD_NAMED = 5  # rows left out that are named
-# What the kind of the first target says of the task.
+_BAD_NAMED = 5  # number of invalid rows that are reported singly
+# Task implied by the kind of the first target.
 _GUESSED = {
     "text": "text",
     "boolean": "truth values",
     "integer": "guessed: the first one is a whole number; --task regression overrides",
     "number": "guessed: the first one is no whole number; --task classification overrides",
 }
-# Options that the model and the rows depend on: a run that goes on must have the same.
+# Options on which the model and the rows depend: a resumed run must have the same.
 _SETTINGS = (
     "source",
     "target",
@@ -74,7 +74,7 @@ def run(options: StreamOptions) -> None:
 
 @contextmanager
 def _compiling_noted(*, quiet: bool) -> Iterator[None]:
-    """Say so if code is compiled: nothing else says why the first rows take so long."""
+    """Report that code is compiled: it explains why the first rows take so long."""
     logger, handler = logging.getLogger("mercer.compile"), _Note()
     if not quiet:
         logger.addHandler(handler)
@@ -174,7 +174,7 @@ class _Run:
         self.n_named = 0
 
     def run(self) -> None:
-        """Take rows until there are no more, or the user says so."""
+        """Process rows until there are no more, or the user stops the run."""
         length, training = self._go_on(), self.training
         with closing(self._open_answers(length)) as self.answers:
             self._began = self._line_at = time.perf_counter()
@@ -238,7 +238,7 @@ class _Run:
             note(f"{out} has what was learned before the error", quiet=self.options.quiet)
 
     def _rest(self) -> bool:
-        """Use the time in which the source has nothing; say whether to stop waiting."""
+        """Use the time in which the source has no rows; return whether to stop waiting."""
         self.answers.flush()
         if self.checkpoint_every.in_time(self.training.n_rows):
             self._save()
@@ -249,7 +249,7 @@ class _Run:
     # -- going on ---------------------------------------------------------------------------------
 
     def _go_on(self) -> int | None:
-        """Go on from the checkpoint, if there is one; return how long the predictions were."""
+        """Resume from the checkpoint, if there is one; return the length of the predictions."""
         options, place = self.options, self.place
         if place is None or not place.exists():
             return None
@@ -380,7 +380,7 @@ class _Run:
         return words
 
     def _finish(self) -> str:
-        """Write the model; say what became of the rows."""
+        """Write the model; report the number of rows."""
         options, training = self.options, self.training
         for text in training.reader.unreadable.said():
             note(text, quiet=options.quiet)
@@ -402,14 +402,14 @@ class _Run:
 
 
 class _Due:
-    """When something is to be done: each so many rows, or so many seconds.
+    """Times at which to do something: every few rows, or every few seconds.
 
     Parameters
     ----------
     name : str
-        Of the option.
+        Name of the option.
     text : str
-        Its value: rows, or seconds with an s.
+        Value of the option: rows, or seconds with an s.
 
     Examples
     --------
@@ -432,14 +432,13 @@ class _Due:
         self.start(0)
 
     def start(self, n_rows: int) -> None:
-        """Begin again to count."""
+        """Restart the count."""
         self._from_row, self._from_time = n_rows, time.monotonic()
 
     def reached(self, n_rows: int) -> bool:
         """Whether it is time, after a row.
 
-        Numbers of rows are counted from the first row of all, so that a run that goes on does the
-        same at the same rows.
+        Rows are counted from the very first row, so that a resumed run acts at the same rows.
         """
         if self._rows is not None:
             return n_rows // self._rows > self._from_row // self._rows
@@ -497,7 +496,7 @@ def _load(path: Path) -> Any:
 
 @contextmanager
 def _alone(folder: Path | None) -> Iterator[None]:
-    """Make a folder for checkpoints, and keep other runs out of it.
+    """Create a folder for checkpoints, and lock it against other runs.
 
     Raises
     ------
@@ -513,7 +512,7 @@ def _alone(folder: Path | None) -> Iterator[None]:
             import fcntl
 
             try:
-                # The system lets go of it when this process ends, however it does.
+                # The system releases the lock when this process ends, in whatever way.
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise ValueError(

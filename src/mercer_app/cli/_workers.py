@@ -1,4 +1,4 @@
-"""Workers of an engine: what its options say."""
+"""Workers of an engine, as its options declare them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class EngineOptions(Protocol):
 
 
 def workers_of(options: EngineOptions) -> Workers | None:
-    """Return who works; None for this process, as without an engine.
+    """Return the workers' engine; None for this process, as without an engine.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def check_alone(options: EngineOptions, why: dict[str, str]) -> None:
     Parameters
     ----------
     options : record of options
-        Of a command; nothing is refused without an engine.
+        Options of a command; nothing is refused without an engine.
     why : dict of str to str
         Names of options that must be as they are by default, and a sentence why.
     """

@@ -13,8 +13,8 @@ class Command(NamedTuple):
     options : type
         A dataclass; its docstring is the help, its fields are options of typer.
     module : str
-        Its function ``run`` is given the options. It is imported once the command is run, so that
-        help and mistyped options need not wait for what the work needs.
+        Module whose function ``run`` receives the options. It is imported when the command runs, so
+        that help and mistyped options need not wait for its imports.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Fitted models as single Python files that need NumPy and nothing else."""
+"""Export fitted models as single Python files that need only NumPy."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def export_python(model: Any, path: str | os.PathLike[str]) -> int:
     Raises
     ------
     mercer_app.export.ExportError
-        If the model cannot be written so, with the reason: the default of streams, random
-        features, rankings of pairs, columns of free text, other kernels and maps than those that
-        the defaults choose, and losses of one's own.
+        If the model cannot be exported; the message says why. Not supported are the default for
+        streams, random features, rankings of pairs, columns of free text, kernels and maps other
+        than those chosen by defaults, and user-defined losses.
     sklearn.exceptions.NotFittedError
-        If nothing was learned yet.
+        If the model has not learned any rows.
     OSError
         If the file cannot be written.
 

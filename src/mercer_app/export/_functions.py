@@ -219,5 +219,5 @@ def posterior_tree(posterior: Any) -> tuple[Tree, Any]:
     if isinstance(posterior, DictionaryPosterior):
         return _of_basis(posterior.features.basis, posterior.coefficients), mean
     blocks = posterior.blocks
-    assert isinstance(blocks, FeatureBlocks)  # a dictionary has features of its own
+    assert isinstance(blocks, FeatureBlocks)  # a dictionary has its own features
     return _cosines(blocks, posterior.coefficients[np.newaxis]), mean

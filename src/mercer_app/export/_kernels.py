@@ -29,7 +29,7 @@ _LARGE_ORDER = 60.0  # from which mercer has another formula for Matern kernels
 
 
 class ExportError(ValueError):
-    """A model cannot be written as a file that needs NumPy alone; the message says why."""
+    """A model cannot be exported to a file that needs only NumPy; the message says why."""
 
 
 def _matern(kernel: Matern) -> Tree:
@@ -108,7 +108,7 @@ def cells_tree(partition: Partitioned) -> Tree:
 
 def _affine(map: Affine) -> Tree:
     shift, matrix = (np.array(a, dtype=np.float64) for a in (map.shift, map.matrix))
-    # A column of scale 0 is dropped; one whose row of a matrix is 0 says nothing.
+    # Columns of scale 0 are dropped; a column whose row of the matrix is 0 has no effect.
     used = matrix != 0.0 if matrix.ndim == 1 else (matrix != 0.0).any(axis=1)
     kept = np.flatnonzero(used)
     return {

@@ -65,7 +65,7 @@ def _tree(task: str, function: Tree, n_features: int, n_scores: int, **more: Any
 
 
 def _size(tree: Any) -> int:
-    """Count the coefficients, which says how many rows to evaluate at a time."""
+    """Return the number of coefficients, which determines how many rows are evaluated at a time."""
     if isinstance(tree, list):
         return sum(map(_size, tree))
     if not isinstance(tree, dict):
@@ -80,7 +80,7 @@ def model_tree(model: Any) -> Tree:
     Raises
     ------
     ExportError
-        If a part of it cannot be exported.
+        If a part of the model cannot be exported.
     """
     if _reads_tables(model):
         return _of_tables(model)

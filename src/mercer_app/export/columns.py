@@ -54,7 +54,7 @@ class _Names:
         self.names, self.at = names, 0
 
     def take(self, name: str) -> int:
-        """Return the number of the next input if it has this name, else -1."""
+        """Return the index of the next input if it has this name, else -1."""
         if self.at < len(self.names) and self.names[self.at] == name:
             self.at += 1
             return self.at - 1
@@ -174,7 +174,7 @@ def _form(reading: Reading) -> Tree | None:
         return {"kind": "date", "order": form.order}
     if form is not None:
         return {"kind": form if form in CODES else "compact"}
-    # CSV has no times of its own.
+    # CSV has no type for times of day.
     return {"kind": "date", "order": "time"} if reading.kind == "time" else None
 
 
@@ -225,7 +225,7 @@ def _means(name: str, statistics: TableStatistics, names: _Names) -> Tree | None
         )
     levels = list(sums.sums)
     values = CategoryMeans(sums).transform(Levels(np.arange(len(levels)), levels))
-    # The last row is that of all other values.
+    # The last row is for all other values.
     return {
         "first": slots[0],
         "rows": {level: row for row, level in enumerate(levels)},

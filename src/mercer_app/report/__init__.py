@@ -1,8 +1,8 @@
-"""The report of a run: one HTML page that needs nothing else, for screen, phone and paper.
+"""Report of a run: one self-contained HTML page for screen, phone and paper.
 
-The page holds no script and loads nothing. Its figures are inline SVG whose text can be searched
-and read aloud, and whose colours follow the reader's light or dark theme. The same input gives
-the same bytes.
+The page contains no script and loads nothing. Its figures are inline SVG, whose text can be
+searched and read aloud, and whose colours follow the reader's light or dark theme. The same input
+gives the same bytes.
 """
 
 from mercer_app.report._classes import class_figures

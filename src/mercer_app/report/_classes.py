@@ -1,4 +1,4 @@
-"""Figures of predicted classes beside the true ones: which are mixed up, and what scores tell."""
+"""Figures of predicted and true classes: which are confused, and how good the scores are."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def class_figures(
     probability: ArrayLike | None = None,
     of: str = "held-out rows",
 ) -> list[tuple[str, Figure]]:
-    """Draw predicted classes beside the true ones.
+    """Draw predicted classes against the true ones.
 
-    The confusion matrix; of two classes with scores the ROC curve; with probabilities how many of
-    the rows that have one are what it says.
+    Shows the confusion matrix; for two classes with scores, the ROC curve; with probabilities,
+    their calibration.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def class_figures(
     ImportError
         If matplotlib is not installed.
     ValueError
-        If there are no rows, or not as many predictions.
+        If there are no rows, or the number of predictions differs.
 
     Examples
     --------

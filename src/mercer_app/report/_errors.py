@@ -27,8 +27,8 @@ _NONE = "(missing)"
 def worst_table(rows: JudgedRows, columns: Sequence[str], most: int = _WORST) -> Table:
     """Return the rows that are predicted worst, with what they have in some columns.
 
-    Of classes these are rows that are predicted wrong, those first to whose true class the model
-    gave the least probability; of quantities those that are furthest off.
+    For classes these are wrongly predicted rows, those with the smallest probability of the true
+    class first; for quantities, the rows with the largest errors.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def worst_table(rows: JudgedRows, columns: Sequence[str], most: int = _WORST) ->
     columns : sequence of str
         Columns to show.
     most : int, default=10
-        Rows at most.
+        Largest number of rows.
     """
     errors, of_truth = rows.errors, None
     if rows.classes is not None and rows.probability is not None:
@@ -70,7 +70,7 @@ def class_table(counted: Mapping[str, tuple[int, int]]) -> Table:
     Parameters
     ----------
     counted : mapping of str to (int, int)
-        Rows of each class, and how many of them were predicted wrong.
+        Rows of each class, and the number predicted wrongly.
     """
     table = []
     for label, (n, wrong) in counted.items():
@@ -92,7 +92,7 @@ def confused_table(rows: JudgedRows, most: int = _WORST) -> Table:
     rows : JudgedRows
         Rows of classes.
     most : int, default=10
-        Pairs at most.
+        Largest number of pairs.
     """
     wrong = np.asarray(rows.truth != rows.predicted)
     pairs = Counter(zip(rows.truth[wrong].tolist(), rows.predicted[wrong].tolist(), strict=True))
@@ -121,8 +121,8 @@ def group_table(rows: JudgedRows, column: str) -> Table:
     Returns
     -------
     table : list of dict
-        Of groups of at least 5 rows; empty if there are fewer than two, or if the column is free
-        text.
+        Groups of at least 5 rows; empty if there are fewer than two groups, or if the column is
+        free text.
     """
     values = rows.columns.get(column)
     if values is None:

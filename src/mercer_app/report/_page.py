@@ -1,4 +1,4 @@
-"""The page of a report: one HTML file without scripts, fonts or anything else from outside.
+"""The page of a report: one HTML file without scripts, fonts or other external content.
 
 What it looks like is in ``templates/``. The colours are named once, for light and for dark; figures
 use them too (``--ink``, ``--paper`` and ``--faint``). Print is always light.
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
     from matplotlib.figure import Figure
 
-# An SVG grows with what it shows; beyond this many characters a picture of pixels is smaller.
+# The size of an SVG grows with its content; beyond this many characters a bitmap is smaller.
 _MAX_SVG_LENGTH = 600_000
 _HISTORY_ROWS = 12
 # Rows of more cells than this do not fit a phone side by side.
@@ -56,7 +56,7 @@ class Section(NamedTuple):
     Attributes
     ----------
     heading : str
-        Its title.
+        Title of the section.
     text : str
         A paragraph to begin with.
     values : mapping of str to str or number
@@ -91,12 +91,12 @@ def write_report(
 ) -> None:
     """Write the report of a run as one self-contained HTML file.
 
-    It begins with what most people want to know: how good the model is, notes, the sections, the
-    evaluation and the figures. Behind these, folded, is how the model was found: ``details``, the
-    history and the settings. Paper shows of these what a reader has opened.
-    :func:`mercer_app.report.report_model` makes all of that of a model and rows.
+    It begins with what most readers want to know: how good the model is, notes, the sections, the
+    evaluation and the figures. Below these, folded, is how the model was found: ``details``, the
+    history and the settings. On paper only the parts that the reader has opened are shown.
+    :func:`mercer_app.report.report_model` makes all of this from a model and rows.
 
-    The file appears whole or not at all: it is written beside its place and then renamed. All
+    The file appears as a whole or not at all: it is written to a temporary file and renamed. All
     text is escaped.
 
     Parameters
@@ -114,8 +114,8 @@ def write_report(
     settings : mapping of str to object, default=None
         Parameters of the run. Mappings inside become dotted names.
     evaluation : mapping, default=None
-        Held-out results. A mapping inside becomes a table of its own: of names and values, or,
-        if its values are mappings too, of one row per name (such as measures per class).
+        Held-out results. A nested mapping becomes a separate table: of names and values, or, if its
+        values are mappings too, with one row per name (such as measures per class).
     sections : sequence of Section, default=()
         Further sections, before the evaluation, such as :func:`mercer_app.report.risk_section`
         returns.
@@ -219,13 +219,13 @@ def _grid(
 
 
 def _is_of_numbers(rows: Sequence[Sequence[str]], column: int) -> bool:
-    """Whether a column holds numbers, shares or nothing, and some number."""
+    """Return whether a column holds only numbers, shares or empty cells, and some number."""
     cells = [row[column] for row in rows]
     return any(cells) and all(not cell or _NUMBER.fullmatch(cell) for cell in cells)
 
 
 def _has_long_words(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether cells behind the first hold words that may not fit beside each other."""
+    """Return whether cells after the first hold words that may not fit next to each other."""
     return any(len(word) > _LONG for _, *rest in rows for cell in rest for word in cell.split())
 
 
@@ -257,8 +257,8 @@ def _flat(values: Mapping[Any, Any], prefix: str = "") -> Iterable[tuple[str, An
 def _history(history: HistoryLike) -> Block:
     n_records = len(history.n_samples)
     chosen = np.unique(np.linspace(0, n_records - 1, _HISTORY_ROWS).round().astype(int))
-    # What is watched besides is watched by a risk, and the history holds its objective; or there
-    # are several ways side by side, which tell how much each counts.
+    # Additional curves belong to a risk, whose objective the history holds, or are weights of
+    # several models side by side.
     of_ways = weighs_ways(history)
     recorded = "objective" if getattr(history, "monitors", None) and not of_ways else "loss"
     columns = {
@@ -269,7 +269,7 @@ def _history(history: HistoryLike) -> Block:
         "step size": history.step_size,
     }
     if not np.any(history.compression_error):
-        del columns["compression error"]  # nothing is compressed, as with random features
+        del columns["compression error"]  # nothing is compressed, for example with random features
     if not np.any(history.step_size):
         del columns["step size"]  # what learns by sums makes no steps
     if of_ways:

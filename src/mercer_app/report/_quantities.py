@@ -1,4 +1,4 @@
-"""Figures of predicted quantities beside the true ones: how far off, where, and which way."""
+"""Figures of predicted and true quantities: size, place and direction of the errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def quantity_figures(
     levels: ArrayLike | None = None,
     of: str = "held-out rows",
 ) -> list[tuple[str, Figure]]:
-    """Draw predicted quantities beside the true ones.
+    """Draw predicted quantities against the true ones.
 
     True against predicted values, the errors over the predicted values with the middle of their
     neighbours, and how the errors are distributed; of several quantiles also how many rows are
@@ -55,8 +55,8 @@ def quantity_figures(
     y_true : array-like of shape (n_samples,) or (n_samples, n_targets)
         True values.
     y_pred : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        Predicted ones, in as many columns as there are targets or, of one target, quantiles. The
-        first 7 are drawn.
+        Predictions, with one column per target or, for a single target, per quantile. The first 7
+        are drawn.
     labels : sequence of str, default=None
         Names of the columns of ``y_pred``; by default their numbers.
     levels : array-like of shape (n_outputs,), default=None

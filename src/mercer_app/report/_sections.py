@@ -39,8 +39,8 @@ _COLUMNS = (
     "What each column was taken for in the first rows, and which inputs are made of it. Means, "
     "scales and categories are those of {:,} rows."
 )
-_LEVEL = 0.9  # of risks that have none of their own
-# A share of clipped rows that changes what is minimised.
+_LEVEL = 0.9  # for risks without a level
+# Share of clipped rows above which the model minimises something else.
 _MANY = 0.1
 
 _LINE = 0.4  # inches of a line of the picture
@@ -203,12 +203,12 @@ def _shares(estimator: Any, means: Mapping[str, float]) -> tuple[str, Figure]:
 
 
 def columns_section(audit: TableAudit) -> Section:
-    """Say what the columns of a table are, and what became of them.
+    """Describe the columns of a table, and how they were encoded.
 
     Parameters
     ----------
     audit : TableAudit
-        Of the columns: ``audit_`` of a model.
+        Audit of the columns: ``audit_`` of a model.
 
     Returns
     -------

@@ -63,15 +63,14 @@ def figures_for(
 ) -> list[tuple[str, Figure]]:
     """Draw the standard figures of a fitted estimator.
 
-    The learning curve and the model order, unless the run has a single record, or the model is a
-    Gaussian process, which is not learned in steps. With held-out rows ``X, y`` also, for a
-    classifier, the confusion matrix, the ROC curve (two classes) and the reliability of its
-    probabilities (if it has any); for a regressor those of
-    :func:`mercer_app.report.quantity_figures`, and for a Gaussian process the reliability of its
-    intervals; for a novelty detector, the scores; for a ranker the ROC curve (two classes) or, with
-    groups, how well each is ordered, and the scores by class or target.
-    Models of one or two inputs show the learned function itself. Figures are free of pyplot:
-    nothing is left open.
+    Shows the learning curve and the model order, unless the run has a single record, or the model
+    is a Gaussian process, which is not learned in steps. With held-out rows ``X, y``, also: for a
+    classifier, the confusion matrix, the ROC curve (two classes) and the calibration of its
+    probabilities (if it has any); for a regressor, :func:`mercer_app.report.quantity_figures`; for
+    a Gaussian process, in addition the coverage of its intervals; for a novelty detector, the
+    scores; for a ranker, the ROC curve (two classes) or, with groups, how well each group is
+    ordered, and the scores by class or target. Models of one or two inputs show the learned
+    function itself. Figures do not use pyplot, so nothing is left open.
 
     Parameters
     ----------
@@ -80,9 +79,9 @@ def figures_for(
     X : array-like or DataFrame of shape (n_samples, n_features), default=None
         Rows the model has not learned from.
     y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
-        Their classes or targets.
+        Classes or targets of the rows.
     group : array-like of shape (n_samples,), default=None
-        Their groups, for a ranker.
+        Groups of the rows, for a ranker.
 
     Returns
     -------
@@ -93,7 +92,7 @@ def figures_for(
     Raises
     ------
     sklearn.exceptions.NotFittedError
-        If the estimator has learned nothing yet.
+        If the estimator has not learned any rows.
     ImportError
         If matplotlib is not installed.
 
@@ -144,7 +143,7 @@ def held_out_figures(
 
 def _run_figures(estimator: Any) -> list[Captioned]:
     if len(history_of(estimator).n_samples) == 1:
-        return []  # of a single record there is no course, only the values that the page tabulates
+        return []  # a single record has no curve, only the values in the page's table
     figure, ax = report_axes()
     order = ModelOrderDisplay.from_estimator(estimator, ax=ax)
     figure.set_label(
@@ -197,7 +196,7 @@ def _regressor_figures(estimator: Any, truth: Array, predicted: Array) -> list[C
 
 
 def interval_figure(estimator: Any, X: Any, truth: Array) -> list[Captioned]:
-    """Draw how many rows are in central intervals of a Gaussian process, which says how many."""
+    """Draw the share of rows in central intervals of a Gaussian process against their coverage."""
     from scipy.special import erf
 
     if "include_noise" not in signature(final_model(estimator).predict).parameters:
@@ -266,7 +265,7 @@ def _function_figures(estimator: Any, X: Any, y: Any) -> list[Captioned]:
 def ranking_figures(
     estimator: Any, X: Any, y: NDArray[Any], group: ArrayLike | None
 ) -> list[Captioned]:
-    """Draw how a model ranks rows, or tells pairs apart if rows have no scores.
+    """Draw how a model ranks rows, or distinguishes pairs if rows have no scores.
 
     Parameters
     ----------
@@ -275,9 +274,9 @@ def ranking_figures(
     X : array-like of shape (n_samples, n_features)
         Rows the model has not learned from.
     y : ndarray of shape (n_samples,)
-        Their targets.
+        Targets of the rows.
     group : array-like of shape (n_samples,) or None
-        Their groups.
+        Groups of the rows.
     """
     groups = None if group is None else np.asarray(group)
     if not hasattr(estimator, "decision_function"):

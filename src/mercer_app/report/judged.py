@@ -1,7 +1,7 @@
 """Rows that a model is judged by, and how good it is on them, in words.
 
-Each main measure has an interval that holds what many more such rows would give with 95 %
-confidence, and stands beside a baseline: an answer that needs no model.
+Each main measure has a 95 % confidence interval for its value on many more such rows, and is
+compared with a baseline: predictions that need no model.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from mercer.metrics import auc_standard_error
 
 Array = NDArray[np.float64]
 
-_Z = 1.959963984540054  # 95 % of a normal distribution are within so many standard deviations
-_SAMPLES, _MOST_DRAWN = 1000, 5000  # of the bootstrap, and rows that it draws from
-_RARE = 0.7  # share of the commonest class above which shares of right answers say little
-_LOWEST_R2 = -9.99  # below, nobody asks how far
+_Z = 1.959963984540054  # 95 % of a normal distribution lie within this many standard deviations
+_SAMPLES, _MOST_DRAWN = 1000, 5000  # bootstrap samples, and rows in each
+_RARE = 0.7  # if the most common class has a larger share, accuracy says little
+_LOWEST_R2 = -9.99  # lower values are not shown exactly
 HELD_OUT, LEARNED = "held-out rows", "rows that were learned"
 _WORSE = " The model has learned these rows: new ones it predicts worse."
 _INDEPENDENT = "The intervals take the rows as independent of each other."
 
 
 class JudgedRows(NamedTuple):
-    """Rows, what is true of them and what a model says of them.
+    """Rows with their true values and a model's predictions.
 
     Attributes
     ----------
@@ -41,15 +41,15 @@ class JudgedRows(NamedTuple):
     classes : ndarray of shape (n_classes,) or None
         Labels that the model knows; None for quantities.
     probability : ndarray of shape (n_rows, n_classes) or None
-        Probabilities of the classes, if there are any.
+        Class probabilities, if there are any.
     scores : ndarray of shape (n_rows,) or None
-        Scores for the last of two classes, if there are any.
+        Scores for the second of two classes, if there are any.
     columns : mapping of str to sequence
         What the rows have in some columns, as the user wrote it.
     of : str
         Which rows they are, such as "held-out rows".
     note : str
-        What a reader must know of them, in full sentences.
+        What a reader must know about these rows, in full sentences.
     target : str
         Name of what is predicted; empty if nobody named it.
     levels : ndarray of shape (n_outputs,) or None
@@ -72,7 +72,7 @@ class JudgedRows(NamedTuple):
 
     @property
     def errors(self) -> Array:
-        """How wrong each row is, (n_rows,): 0 or 1 for classes, else the absolute error."""
+        """Error of each row, (n_rows,): 0 or 1 for classes, otherwise the absolute error."""
         if self.classes is not None:
             return np.asarray(self.truth != self.predicted, dtype=float)
         off: Array = np.abs(self.middle - self.truth.reshape(len(self.truth), -1)[:, 0])
@@ -110,7 +110,7 @@ def wilson(n_right: float, n: int) -> tuple[float, float]:
     Parameters
     ----------
     n_right : float
-        Rows that count; rounded, where a share says how many.
+        Number of correct rows; rounded if it comes from a share.
     n : int
         All rows.
 
@@ -147,7 +147,7 @@ def verdict_of(rows: JudgedRows, exact: Mapping[str, float] | None = None) -> Ve
     Parameters
     ----------
     rows : JudgedRows
-        The rows, or an even draw of them.
+        The rows, or a uniform sample of them.
     exact : mapping of str to number, default=None
         Measures of all rows, if ``rows`` are only some: ``rows``, ``error_percent``, ``mae``,
         ``mse``, ``r2``.
@@ -270,7 +270,7 @@ def _of_classes(rows: JudgedRows, exact: Mapping[str, float] | None) -> Verdict:
 
 
 def _auc_words(rows: JudgedRows, values: dict[str, Any], exact: Mapping[str, float] | None) -> str:
-    """Say how well scores tell two classes apart, and add it to the values."""
+    """Describe how well scores separate two classes, and add the measure to the values."""
     if rows.scores is None or rows.classes is None or len(rows.classes) != 2:
         return ""
     positive = np.asarray(rows.truth == rows.classes[1])

@@ -59,7 +59,7 @@ def matters_section(
     model : fitted estimator, or a Pipeline that ends in one
         The model.
     rows : JudgedRows or None
-        Of classes the commonest of these is explained.
+        Rows to explain; for classes, the most common class is explained.
     shares : list of (str, float)
         As :func:`column_shares` returns them.
     figures : list of (str, matplotlib Figure)

@@ -18,7 +18,7 @@ def templates(package: str) -> Environment:
     Parameters
     ----------
     package : str
-        Its name.
+        Name of the package.
 
     Raises
     ------

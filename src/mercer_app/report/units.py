@@ -1,4 +1,4 @@
-"""Who answers for the inputs that tables become, and who draws them in the units of the columns."""
+"""Models whose inputs encode tables: which object predicts, and which inputs have column units."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Asked(NamedTuple):
     pictured : estimator
         Predicts for rows in the units that pictures show.
     shown : callable
-        From rows as they are given to such.
+        Maps rows as the user gives them to such rows.
     rows : array-like or None
-        Rows to ask about, which were not learned; None where there are none.
+        Rows to predict, which were not learned; None if there are none.
     """
 
     answers: Any
@@ -67,7 +67,7 @@ def _units(reads: TableRows) -> tuple[Array | float, Array | float]:
     columns = reads.preprocessor.feature_names_in_
     if reads.preprocessor.feature_names_out() != columns or reads.text_columns_:
         return 0.0, 1.0
-    # Numbers are encoded by an affine map: two points tell it.
+    # Numbers are encoded by an affine map, which two points determine.
     at = {name: np.array([0.0, 1.0]) for name in columns}
     zero, one = np.asarray(reads.inputs(at), dtype=np.float64)
     scale = 1.0 / (one - zero)

@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Captioned = tuple[str, "Figure"]
 
-_MOST_COLUMNS = 6  # beside a row in a table
-_LEAST_SHARE = 0.01  # of the importance, from which a column is shown
+_MOST_COLUMNS = 6  # next to a row in a table
+_LEAST_SHARE = 0.01  # smallest importance of a column that is shown
 _MOST_GROUPED = 2
 _MOST_CLASSES = 30
 _COVERAGE = 0.9
@@ -77,9 +77,9 @@ def report_model(
 ) -> None:
     """Write the report of a fitted model, as ``mercer fit --report`` does.
 
-    It begins with how good the model is, beside a baseline and with 95 % intervals; then come
-    where it errs, with the worst rows, which columns matter, what became of each column and, folded
-    away, how the model was found.
+    It begins with how good the model is, compared with a baseline and with 95 % intervals. Then
+    come its errors, with the worst rows, the importance of the columns, how each column was encoded
+    and, folded, how the model was found.
 
     Parameters
     ----------
@@ -91,14 +91,14 @@ def report_model(
         Rows that the model has not learned. None: those that it kept back (``held_out_``), if it
         did.
     y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
-        Their classes or targets. None, of a model that was trained on files and a table with its
-        target: that column.
+        Classes or targets of the rows. None uses the target column of the table, for a model that
+        was trained on files.
     group : array-like of shape (n_samples,), default=None
         Groups of the rows, of a ranking.
     title : str, default=None
         Heading; by default what is predicted.
     settings : mapping of str to object, default=None
-        What to say of the run, before what the model says itself.
+        Facts about the run, shown before the model's description of itself.
     notes : sequence of str, default=()
         What a reader must know.
 
@@ -195,23 +195,23 @@ def write_whole(
     path, model, title, settings, notes
         As for :func:`report_model`.
     rows : JudgedRows or None
-        What the model is judged by; None for models that are no classification or regression, and
-        where there are no rows.
+        Rows that judge the model; None if there are no rows, or the model is neither a
+        classification nor a regression.
     asked : Asked, default=None
         Who is asked about which rows, for intervals and the function; by default the model, about
         none.
     shares : list of (str, float), default=None
         As :func:`column_shares` returns them.
     figures : sequence of (str, matplotlib Figure), default=()
-        Further ones of where it errs.
+        Further figures about errors.
     summary, text
-        The values to see first and what is said of them, if there are no ``rows``.
+        Most important values and their description, if there are no ``rows``.
     measures : mapping, default=None
         All measures.
     exact, by_class
         Measures of all rows, and rows and errors of each class, if ``rows`` are only some.
     losses : array-like of shape (n_rows,), default=None
-        Of the rows, for the risk.
+        Losses of the rows, for the risk.
     """
     shares = column_shares(model) if shares is None else shares
     asked = Asked.itself(model) if asked is None else asked
@@ -268,7 +268,7 @@ def judged(
     note: str = "",
     asked: Asked | None = None,
 ) -> JudgedRows | None:
-    """Ask a model about rows; None if it is no classification or regression.
+    """Predict rows; None if the model is neither a classification nor a regression.
 
     Parameters
     ----------
@@ -303,7 +303,7 @@ def judged(
 
 
 def kept_back(model: Any, columns: Mapping[str, Sequence[Any]] | None = None) -> JudgedRows | None:
-    """Return the rows that a model kept back, with what a fit without them said of them.
+    """Return the rows that a model kept back, with predictions of a fit without them.
 
     Parameters
     ----------
@@ -473,7 +473,7 @@ def _errors(
 
 
 def _held_by(asked: Asked, rows: JudgedRows, inputs: Any) -> str:
-    """Say how often intervals, or sets of classes, hold the truth; nothing if there are none."""
+    """Describe how often intervals, or sets of classes, contain the truth; empty without them."""
     if inputs is None:
         return ""  # by rows that were kept back they were found
     try:
@@ -525,7 +525,7 @@ def _leaks(model: Any) -> list[str]:
 
 
 def _described(model: Any) -> dict[str, Any]:
-    """Return what a model of mercer says of itself."""
+    """Return the description that a model of mercer gives of itself."""
     last = final_model(model)
     if type(last).__module__.partition(".")[0] != "mercer":
         return {"estimator": type(last).__name__}

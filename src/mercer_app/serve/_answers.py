@@ -56,7 +56,7 @@ class Told(NamedTuple):
     explanations : list of dict or None
         For each row baseline, prediction and contributions of the columns, the largest first.
     notes : list of str
-        What must be said besides.
+        Notes to show.
     """
 
     predictions: list[dict[str, Any]]
@@ -72,9 +72,9 @@ class Batch(NamedTuple):
     csv : buffer
         What `mercer predict` writes as CSV.
     n_rows : int
-        Rows of it.
+        Number of rows.
     notes : list of str
-        What must be said besides.
+        Notes to show.
     """
 
     csv: Any
@@ -101,9 +101,9 @@ class Answers:
     columns : list of Column
         Columns that it reads.
     coverage : float or None
-        Of intervals for the page; None where there are none.
+        Coverage of intervals on the page; None if there are none.
     no_interval, no_explanation : str
-        Why there are none; "" where there are.
+        Reason why there are none; "" if there are.
 
     Raises
     ------
@@ -191,12 +191,12 @@ class Answers:
         coverage : float or None, default=None
             Adds intervals or sets of classes, that hold the truth of such a share of the rows.
         explain : bool, default=False
-            Whether to say what each column adds.
+            Whether to return what each column adds.
 
         Raises
         ------
         ValueError
-            As `mercer predict` refuses data, and if what is asked for is not there.
+            For data that `mercer predict` refuses, and for requests that the model cannot answer.
         """
         if explain and self.no_explanation:
             raise ValueError(self.no_explanation)
@@ -262,7 +262,7 @@ class Answers:
         ]
 
     def cells(self, cells: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
-        """Read a row of a form; columns that are not there are gaps.
+        """Read a row of a form; absent columns are missing values.
 
         Parameters
         ----------
@@ -279,7 +279,7 @@ class Answers:
         Raises
         ------
         ValueError
-            If a column held numbers, and its cell is none.
+            If the cell of a numeric column is not a number.
         """
         row: dict[str, Any] = {c.name: c.value(cells.get(c.name, "")) for c in self.columns}
         notes = [c.unread(cells.get(c.name, "")) for c in self.columns if c.reading.was_text]

@@ -31,13 +31,13 @@ class Column:
     Attributes
     ----------
     name : str
-        Of the column.
+        Name of the column.
     kind : {"number", "category", "boolean", "date", "time", "text"}
         What it is.
     typical : str
         The mean or the commonest value in training, as a cell of a CSV file; "" of text.
     lowest, highest : float or None
-        Of numbers, and of dates in seconds since 1970, in training.
+        Range in training, for numbers, and for dates in seconds since 1970.
     levels : tuple of str
         Known categories, the commonest first.
     gaps : bool
@@ -45,7 +45,7 @@ class Column:
     reading : Reading
         How it is read.
     has_hours : bool
-        Of dates, whether they have times of the day.
+        For dates, whether they have times of day.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Column:
 
     @property
     def is_moment(self) -> bool:
-        """Whether it had a type of its own for dates or times, which JSON does not have."""
+        """Whether it had a date or time type, which JSON does not have."""
         return self.kind in ("date", "time") and self.reading.form is None
 
     def value(self, text: str) -> Cell:
@@ -69,12 +69,12 @@ class Column:
         Parameters
         ----------
         text : str
-            As it was typed; nothing but blanks is a gap.
+            Text as typed; blanks mean a missing value.
 
         Raises
         ------
         ValueError
-            If the column held numbers, and this is none.
+            If the column held numbers, and the text is not a number.
         """
         stripped = text.strip()
         if not stripped:
@@ -138,7 +138,7 @@ class Column:
         return str(np.datetime64(int(number), "s").astype("datetime64[D]"))
 
     def _seconds(self, value: str | float) -> float:
-        """Return when a date is; NaN if it is none."""
+        """Return a date as seconds since 1970; NaN if it is not a date."""
         if isinstance(value, str):
             form = self.reading.form
             read = form if isinstance(form, DateForm) else DateForm("ymd")
@@ -204,10 +204,10 @@ def table_of_rows(reads: TableRows, columns: Sequence[Column], rows: Sequence[An
     reads : TableRows
         The model that they are for.
     columns : sequence of Column
-        Its columns.
+        Columns of the model.
     rows : sequence of dict of str to cells
-        A cell is a number, text, a truth value, or None where there is no value. Dates and times
-        are text.
+        A cell is a number, text, a truth value, or None for a missing value. Dates and times are
+        text.
 
     Returns
     -------
@@ -217,7 +217,7 @@ def table_of_rows(reads: TableRows, columns: Sequence[Column], rows: Sequence[An
     Raises
     ------
     ValueError
-        If a row is none, lacks a column, or has a cell that is neither.
+        If a row is not an object, lacks a column, or has another kind of cell.
     """
     import pyarrow as pa
 
@@ -275,7 +275,7 @@ def _array(column: Column, cells: list[Any]) -> Any:
 
 
 def _moments(column: Column, cells: list[str | None]) -> Any:
-    """Read dates or times as ISO 8601 has them; what is none stays text, and is refused later."""
+    """Read dates or times in ISO 8601; other text is kept, and refused later."""
     import pyarrow as pa
 
     read = time.fromisoformat if column.kind == "time" else _moment

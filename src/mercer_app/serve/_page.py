@@ -1,8 +1,8 @@
-"""The page: one HTML file with its own style and script, made anew for each request.
+"""The page: one HTML file with its own style and script, generated for each request.
 
-What it looks like is in ``templates/``; here is what it says. All that comes from the model or from
-a request is escaped. The policy allows this style and this script by their hashes, and nothing
-else; pictures are SVG, whose sizes are attributes.
+Its appearance is in ``templates/``, its content here. Everything from the model or from a request
+is escaped. The content security policy allows only this style and this script, by their hashes;
+pictures are SVG, whose sizes are attributes.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from mercer_app.report.templating import as_it_is, templates
 from mercer_app.serve._answers import Answers, Told
 from mercer_app.serve._columns import Column
 
-_MOST_OPTIONS = 200  # categories in a list to choose from; beyond, they are suggested
+_MOST_OPTIONS = 200  # categories in a list to choose from; with more, they are suggested
 _MOST_BARS = 10
-_MOST_FIELDS = 60  # beyond, the rest of the form is folded
+_MOST_FIELDS = 60  # further fields of the form are folded
 
 _TEMPLATE = templates(__package__).get_template("page.html")
 _STYLE, _SCRIPT = as_it_is(__package__, "page.css"), as_it_is(__package__, "page.js")
@@ -45,18 +45,18 @@ POLICY = (
 
 
 class Shown(NamedTuple):
-    """What was asked on the page, and what came of it.
+    """Question asked on the page, and its answer.
 
     Attributes
     ----------
     cells : mapping of str to str
-        What was typed, by columns; empty if nothing was asked.
+        Text typed, by column; empty if nothing was asked.
     told : Told or None
         The answer, for one row.
     notes : sequence of str
-        What must be said besides.
+        Notes to show.
     error : str
-        Why there is no answer.
+        Reason why there is no answer.
     """
 
     cells: Mapping[str, str] = {}
@@ -71,7 +71,7 @@ def page(title: str, answers: Answers, shown: Shown, *, report: bool, most_bytes
     Parameters
     ----------
     title : str
-        Of the model.
+        Title of the model.
     answers : Answers
         The model.
     shown : Shown

@@ -1,9 +1,8 @@
 """The routes: a WSGI function of the addresses that there are.
 
-Whoever asks can reach the model and nothing else. No path is one of a file: all addresses are in a
-table. A page of another site cannot ask through the browser of somebody who is on this machine:
-`Host` and `Origin` must be those of this machine, and what is posted must be of types that forms
-cannot send.
+A request can reach the model and nothing else. No path is a file: all addresses are in a table. A
+page of another site cannot send requests through the browser of a user of this machine: `Host` and
+`Origin` must be this machine, and posted content must have types that forms cannot send.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = Non
 
 
 def refusal(status: int, message: str, headers: Mapping[str, str] | None = None) -> Reply:
-    """Say why there is no answer."""
+    """Return the error that explains why there is no answer."""
     return _json({"error": message}, status, headers)
 
 
@@ -94,7 +93,7 @@ class Routes:
     answers : Answers
         The model.
     title : str
-        Of the page.
+        Title of the page.
     report : bytes or None, default=None
         HTML to show at ``/report``.
     """
@@ -131,8 +130,8 @@ class Routes:
             return refusal(500, said)
 
     def _found(self, environ: dict[str, Any]) -> Reply:
-        """Check where a request comes from and goes to, and answer it."""
-        host = environ.get("HTTP_HOST", "")  # where there are two, they are joined by a comma
+        """Check the origin and target of a request, and answer it."""
+        host = environ.get("HTTP_HOST", "")  # several hosts are joined by a comma
         if not _OURS.fullmatch(host):
             raise _Refusal(
                 400,

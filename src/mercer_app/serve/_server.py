@@ -1,6 +1,6 @@
 """The server: waitress, on this machine and for this machine.
 
-What is sent stays in memory, and who is slow or sends too much is given up.
+Requests stay in memory; clients that are slow or send too much are disconnected.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SETTINGS = {
     "max_request_header_size": 2**16,
     "max_request_body_size": MOST_BYTES + 1,
     "recv_bytes": 2**16,
-    # Never a file, and no thread that waits for who reads slowly.
+    # Never a file, and no thread that waits for slow readers.
     **dict.fromkeys(("inbuf_overflow", "outbuf_overflow", "outbuf_high_watermark"), 2**62),
     "connection_limit": 100,  # others wait
     "channel_timeout": IDLE_SECONDS,
@@ -51,7 +51,7 @@ class ModelServer:
     answers : Answers
         The model.
     title : str
-        Of the page.
+        Title of the page.
     port : int, default=8000
         To listen at; 0 for any that is free.
     report : bytes or None, default=None
@@ -60,7 +60,7 @@ class ModelServer:
     Attributes
     ----------
     address : str
-        Of the page.
+        Address of the page.
 
     Raises
     ------
@@ -165,7 +165,7 @@ class _Request(HTTPRequestParser):
         return used
 
     def refuse(self, status: int) -> None:
-        """Take no more of it."""
+        """Refuse further data."""
         self.error, self.completed, self.expect_continue = _Error(status), True, False
 
 
@@ -178,7 +178,7 @@ class _Channel(HTTPChannel):
     _until: float | None = None  # when it closes, if it was refused while more may be coming
 
     def readable(self) -> Any:
-        """Say whether to read, after a look at the clock."""
+        """Return whether to read, after checking the time limit."""
         now = time.monotonic()
         if self._until is not None:
             self.will_close = now > self._until

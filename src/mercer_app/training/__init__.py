@@ -1,8 +1,8 @@
 """Training a model on files: chunks, shuffling, passes, checkpoints. Prints nothing.
 
-The rows are a function of the data and the settings only, and the estimator resumes bit for bit.
-So a run that was killed and goes on from its checkpoint ends with the model file of a run never
-interrupted.
+The rows are a function of the data and the settings only, and the estimator resumes bit for bit. So
+a run that is killed and resumed from its checkpoint ends with the same model file as an
+uninterrupted run.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ class FileTraining(TableTraining):
         Column to predict. For novelty detection none is needed, and a column of labels that is
         given is not learned.
     task : {"auto", "classification", "regression", "rank", "novelty", "gp"}, default="auto"
-        "auto" asks the loss, if one is given, else the values of the target
+        "auto" follows the loss, if one is given, or else the values of the target
         (:func:`mercer.columns.infer_task`). "rank" learns from pairs of rows, "gp" is
         Gaussian-process regression.
     group : str or None, default=None
-        Column of the groups of a ranking: only rows of one group are compared; of a classification
-        or a regression they are held out together. It is no input.
+        Column of groups. A ranking compares only rows of one group; a classification or a
+        regression holds out whole groups. It is not an input.
     time : str or None, default=None
-        Column of dates, times or numbers by which a classification or a regression by the default
-        expansion takes the rows in order: the last ones judge what was learned of those before. It
-        stays among the inputs, unless it is excluded. Rows may be out of order by
-        ``shuffle_buffer`` rows in the files.
+        Column of dates, times or numbers that orders the rows, for a classification or a regression
+        with the default expansion: the last rows judge what was learned from earlier ones. It stays
+        among the inputs, unless it is excluded. In the files, rows may be out of order by
+        ``shuffle_buffer`` rows.
     loss : str or Loss, default=None
         None is the default of the estimator. Novelty detection and Gaussian processes have none.
     options : mapping, default=None
@@ -81,12 +81,12 @@ class FileTraining(TableTraining):
         others of fewer rows than the warm-up. A Gaussian process takes one, and so does the default
         expansion of classification and regression, which sums over rows.
     exclude : sequence of str, default=()
-        Columns that are no inputs; target and group are none anyway.
+        Columns that are not inputs; target and group never are.
     scaling : {"auto", "standardize", "common", "none"}, default="auto"
-        Of numbers (:class:`mercer.columns.TablePreprocessor`). "auto" leaves them as they are where
-        the estimator chooses its kernel, for it finds scales, too.
+        Scaling of numbers (:class:`mercer.columns.TablePreprocessor`). "auto" leaves them unchanged
+        if the estimator chooses its kernel, since it then finds scales as well.
     seed : int, default=0
-        Of everything random: the same seed and data give the same model file.
+        Seed of all random choices: the same seed and data give the same model file.
     shuffle_buffer : int, default=65_536
         Rows shuffled at a time; fewer if they would take more than 64 MiB. 0 or 1 keeps the order
         of the files. With groups, rows of one group stay together, so that they meet: see
@@ -95,7 +95,8 @@ class FileTraining(TableTraining):
     warmup_rows : int, default=50_000
         Rows that scales and categories are measured on.
     categories : int, default=128
-        Most categories of a column of text with an input of their own; the rarer share one.
+        Largest number of categories of a text column that have their own input; rarer ones share an
+        input.
     columns : mapping of str to object or None, default=None
         Further parameters of the :class:`mercer.columns.TablePreprocessor`: ``include`` and
         ``kinds``, where it would guess wrongly what a column is.
@@ -106,22 +107,22 @@ class FileTraining(TableTraining):
         Whether the first cell that cannot be what its column is, such as a word among numbers, is
         an error. Otherwise such cells are gaps, and a warning counts them.
     null_values : str, number, sequence of these, mapping of columns to these, or None, default=None
-        Cells that stand for no value, besides the usual ones of CSV files, such as -999 or
-        ``{"age": -1}``; or an empty mark, "" or ``{"country": ""}``, and the usual ones are values.
-        See :class:`mercer_app.files.CsvDialect`. The model reads all rows to come so. None: as
-        ``data`` was told.
+        Further cells that mean a missing value, in addition to the usual marks of CSV files, such
+        as -999 or ``{"age": -1}``; with an empty mark, "" or ``{"country": ""}``, the usual marks
+        are values. See :class:`mercer_app.files.CsvDialect`. The model reads all later rows in the
+        same way. None: as declared for ``data``.
 
     Attributes
     ----------
     model_ : estimator
-        The model, after :meth:`start` or :meth:`resume`; it predicts for tables by itself, by the
-        names of their columns.
+        The model, after :meth:`start` or :meth:`resume`; it predicts for tables by itself, using
+        their column names.
     task : str
         Once started, no longer "auto".
     first_classes_ : list
         Labels among the first rows; none but of a classification that was started.
     n_passes_ : int
-        Passes over the data that are made, at least ``n_passes``.
+        Number of passes over the data, at least ``n_passes``.
     n_rows_ : int
         Rows learned so far, over all passes.
     n_left_out_ : int
@@ -202,7 +203,7 @@ class FileTraining(TableTraining):
         self._every: int | None = None
 
     def _describe(self) -> dict[str, Any]:
-        """Everything besides the data that the model depends on."""
+        """All settings, besides the data, on which the model depends."""
         return {
             "target": self.target,
             "group": self.group,
@@ -236,7 +237,7 @@ class FileTraining(TableTraining):
     # -- beginning ------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Look at the first rows and make a model that has learned nothing.
+        """Inspect the first rows and create a model that has learned no rows.
 
         Returns
         -------
@@ -247,7 +248,7 @@ class FileTraining(TableTraining):
         ImportError
             Without pyarrow.
         FileNotFoundError
-            If there is no such file.
+            If a file does not exist.
         ValueError
             For files, columns or parameters that cannot be used, each with the reason.
         """
@@ -300,7 +301,7 @@ class FileTraining(TableTraining):
         FileNotFoundError
             If there is no checkpoint.
         ValueError
-            If it is damaged, or settings or data differ; says which.
+            If it is damaged, or settings or data differ; the message says which.
         """
         found = Checkpoint.read(checkpoint)
         found.check_same(checkpoint, self._settings, fingerprint(self.data))
@@ -444,19 +445,19 @@ class FileTraining(TableTraining):
             return
         place = out.with_name(f"{out.stem}.partial{out.suffix}")
         said = f"{self.n_rows_:,} rows had been learned."
-        with suppress(Exception):  # one class only, say: then the error alone is told
+        with suppress(Exception):  # for example a single class: then report only the first error
             self._check_classes()
             self.rows_.finish()
             self.model_.save(place)
             said = f"{said} The model of them is kept as {place}."
         if checkpoint_path(out).exists():
             said += f" The checkpoint {checkpoint_path(out)} is of an earlier point."
-        error.add_note(Advice(said))  # for users; other notes are for who looks at the code
+        error.add_note(Advice(said))  # for users; other notes are for developers
 
     def _end_passes(self, stream: RowStream, folder: Path) -> None:
         """Tell the model after a chunk if that was the end of the first pass, or of the last."""
         if self._rows_per_pass is not None and self.n_rows_ >= self._rows_per_pass:
-            # Later passes meet rows that were learned: they cannot tell candidates apart.
+            # Later passes visit learned rows, which cannot compare candidates.
             learner = getattr(self.rows_.estimator, "learner_", None)
             if learner is not None:
                 learner.end_race()

@@ -33,7 +33,7 @@ def fingerprint(data: str | os.PathLike[str]) -> dict[str, Any]:
     Returns
     -------
     fingerprint : dict
-        Of lists and text.
+        Fingerprint of lists and text.
     """
     files = find_files(data)
     return {
@@ -57,7 +57,7 @@ class Checkpoint(NamedTuple):
     every : int
         Rows between checkpoints.
     settings, data : dict
-        What the model depends on; must be the same for the run that goes on.
+        Settings and data on which the model depends; a resumed run must have the same.
     """
 
     rows: TableRows
@@ -82,9 +82,9 @@ class Checkpoint(NamedTuple):
         Raises
         ------
         FileNotFoundError
-            If there is none.
+            If there is no checkpoint.
         ValueError
-            If the file is damaged or no checkpoint.
+            If the file is damaged or not a checkpoint.
         """
         try:
             state = read_state(path)

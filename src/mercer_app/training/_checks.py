@@ -20,9 +20,9 @@ from mercer_app.files.tables import place_of, read_tables, schema, written_at
 from mercer_app.rows import TableRows
 
 _MOST_CLASSES = 1000
-# Classes are too many for their rows if they are more than this share of at least so many.
+# With _MANY_ROWS rows or more, classes are too many if their number exceeds this share of the rows.
 _UNIQUE, _MANY_ROWS = 2 / 3, 20
-_TELLING_ROWS = 1000  # so many say it for those that follow
+_TELLING_ROWS = 1000  # number of rows that suffices for a conclusion
 _NAMED = 5
 
 
@@ -92,7 +92,7 @@ def warn_of_unlabelled(data: str, target: str | None, labelled: Any, n_rows: int
 
 
 def counts_as_none(written: str) -> str:
-    """Say in a sentence that a word counts as no value, if there is one.
+    """Return a sentence that a word counts as a missing value, if it does.
 
     Examples
     --------
@@ -234,16 +234,16 @@ def first_classes(
     labels : ndarray of shape (n_rows,)
         Targets of the first rows.
     target : str or None
-        Their column.
+        Column of the targets.
     all_rows : bool
-        Whether there are no more rows.
+        Whether these are all rows.
     marks : bool, default=True
         Whether the usual marks of gaps would be gaps in this column.
 
     Raises
     ------
     ValueError
-        If hardly two rows are of one class, or the classes are more than a model can tell apart.
+        If few rows share a class, or there are more classes than a model can distinguish.
 
     Warns
     -----
@@ -326,11 +326,11 @@ def check_varies(
     Parameters
     ----------
     targets : ndarray of shape (n_rows,)
-        Those of the first rows.
+        Targets of the first rows.
     others : iterable of ndarray
-        Those of the others.
+        Targets of the other rows.
     target : str or None
-        Their column.
+        Column of the targets.
     task : {"classification", "regression", "gp"}
         What is to be learned.
     written : str, default=""
@@ -363,14 +363,14 @@ def check_varies(
 
 
 def warn_of_no_data(targets: NDArray[Any], target: str | None) -> None:
-    """Warn of numbers in a target that may mean that there is none, such as -9999.
+    """Warn of numbers in a target that may mean a missing value, such as -9999.
 
     Parameters
     ----------
     targets : ndarray of shape (n_rows,)
-        Those of the first rows.
+        Targets of the first rows.
     target : str or None
-        Their column.
+        Column of the targets.
 
     Warns
     -----
@@ -401,7 +401,7 @@ def check_two_classes(
 
 
 def warn_if_no_pairs(rows: TableRows, n_rows: int, shuffle_buffer: int) -> None:
-    """Warn if a ranking has learned nothing, because no row met one to be compared with.
+    """Warn if a ranking has learned nothing, because no row met a row to compare with.
 
     Parameters
     ----------

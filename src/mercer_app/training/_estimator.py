@@ -20,11 +20,11 @@ from mercer.kernels import as_pair_kernel
 from mercer.losses import Loss, Poisson, as_loss
 from mercer_app.rows import TASKS, TableRows
 
-# A sum of parts is solved again, to be looked at, when it has so many times the rows.
+# A sum of parts is solved for display when its rows have grown by this factor.
 _GROWTH = 8
 # Not so late that the last solution follows at once.
 _LATEST = 2 / 3
-# Rows are laid down on the disk to be visited again, up to so many bytes.
+# Rows are stored on the disk for later passes, up to this many bytes.
 _MOST_BYTES = 2**33
 
 
@@ -34,14 +34,14 @@ def expansion_of(estimator: Any) -> Expansion | None:
 
 
 def chooses_scales(estimator: Any) -> bool:
-    """Whether an estimator finds scales of inputs and target by itself: it chooses its kernel."""
+    """Return whether an estimator scales inputs and target by itself: it chooses its kernel."""
     return hasattr(estimator, "plan") and bool(estimator.plan().scales)
 
 
 def make_estimator(
     task: str, loss: Loss | None, options: Mapping[str, Any], n_passes: int, seed: int
 ) -> Any:
-    """Make an estimator that has learned nothing.
+    """Create an estimator that has learned no rows.
 
     Parameters
     ----------
@@ -50,9 +50,9 @@ def make_estimator(
     loss : Loss or None
         None is the default of the estimator.
     options : mapping
-        Its further parameters.
+        Further parameters of the estimator.
     n_passes, seed : int
-        Of the training.
+        Passes and seed of the training.
 
     Raises
     ------
@@ -83,8 +83,8 @@ def make_estimator(
 def _by_deviation(estimator: Any) -> bool:
     """Whether targets are learned in units of their standard deviation.
 
-    A kernel that is given is to learn numbers that are near its own. An estimator that chooses its
-    kernel, and sums over rows, find the units by themselves; counts have none.
+    A given kernel needs inputs of suitable size. An estimator that chooses its kernel, and sums
+    over rows, find scales by themselves; counts have no unit.
     """
     if not hasattr(estimator, "plan"):
         return True
@@ -200,14 +200,14 @@ class TrainingProgress(NamedTuple):
     n_rows : int
         Rows learned so far, over all passes and including those before a resumed checkpoint.
     n_total : int or None
-        Rows of all passes; None during the first pass over files that do not tell their length.
+        Rows of all passes; None during the first pass over files of unknown length.
     loss : float or None
         Mean loss of the chunk's rows, each before it was learned (regression by a kernel that was
         given: of the standardised target). Of a sum of parts: at its last solution, of the rows
         kept back until then; None before the first one. None for a Gaussian process, which has
         none.
     model_order : int
-        Number of dictionary points, or of random features; 0 as long as there are none.
+        Number of dictionary points, or of random features; 0 before there are any.
     rows_per_second : float
         Since the end of the first chunk, which may include compilation.
     """
@@ -276,7 +276,7 @@ class Watch:
         return (self._sum - before) / n_new, int(self.estimator.model_order_)
 
     def _sum_of_losses(self) -> float | None:
-        """Losses of all rows so far; None for a model without a history of them."""
+        """Losses of all rows so far; None for a model whose history has no losses."""
         if not hasattr(self.estimator, "learner_"):
             return 0.0 if hasattr(type(self.estimator), "history_") else None
         history = self.estimator.history_
@@ -289,8 +289,8 @@ def offer_revisits(estimator: Any, n_rows: int | None) -> bool:
     Parameters
     ----------
     estimator : estimator
-        The one that is trained; nothing happens to others than a classifier with the default
-        expansion. Balanced classes are weighted as they come, which a second reading cannot repeat.
+        Estimator being trained; only a classifier with the default expansion is changed. Balanced
+        classes are weighted in the order of arrival, which a second reading cannot repeat.
     n_rows : int or None
         Rows of the training, if known.
 

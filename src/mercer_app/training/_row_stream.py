@@ -1,9 +1,9 @@
 """The rows that a training learns, in an order that the data and the settings alone decide.
 
-Pass p reads the files in order and shuffles them in a buffer with the seed (seed, p); rows of a
-group stay together where a ranking compares rows within groups, and so do blocks of a series that
-the default expansion holds out together. To go on somewhere inside, the pass is read again and its
-first rows are dropped.
+Pass p reads the files in order and shuffles them in a buffer with the seed (seed, p). Rows of a
+group stay together if a ranking compares rows within groups, and so do blocks of a series that the
+default expansion holds out together. To resume inside a pass, it is read again and its first rows
+are dropped.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class RowStream:
     n_passes : int
         Passes over the data.
     seed : int
-        Of the shuffling.
+        Seed of the shuffling.
     shuffle_buffer : int
         Rows shuffled at a time, fewer if they would take more than 64 MiB; below 2 the order stays.
     rows_per_pass : int or None
@@ -98,24 +98,24 @@ class RowStream:
     def chunks(self, start: int, *, every: int | None) -> Iterator[Block]:
         """Yield the rows from row ``start`` on, in chunks of whole steps.
 
-        What is learned does not depend on the cuts, but for the first chunk, which the estimator
-        draws its sample from: it always has the same length, that of a pass at most. Where cuts
-        matter all chunks have that length. A last mini-batch that is short goes with the chunk
-        before it, since its step is scaled there.
+        The result does not depend on where the stream is cut, except for the first chunk, from
+        which the estimator draws its sample: it always has the same length, at most that of a pass.
+        If cuts matter, all chunks have that length. A short last mini-batch joins the chunk before
+        it, since its step is scaled there.
 
         Parameters
         ----------
         start : int
             Rows learned already, over all passes; the end of a chunk.
         every : int or None
-            Chunks must not be much longer than this, unless cuts matter.
+            Chunks must not be much longer than this number of rows, unless cuts matter.
 
         Yields
         ------
         X, y : ndarray
             About 8,192 rows.
         group : ndarray or None
-            Their groups, if the model has them.
+            Groups of the rows, if the model uses groups.
 
         Raises
         ------
@@ -161,8 +161,9 @@ class RowStream:
     def find_blocks(self) -> None:
         """Let the default expansion hold out blocks, if rows are a series in their own order.
 
-        It could not find out by itself once they are shuffled. The first rows tell, as many as are
-        shuffled at a time. Where rows look like a series or like groups, that is said, too.
+        The model could not detect this by itself after shuffling. It is detected on as many first
+        rows as are shuffled at a time. A warning is given if rows look like a series or like
+        groups.
         """
         estimator = self.reads.estimator
         expansion = expansion_of(estimator)
@@ -251,7 +252,7 @@ class RowStream:
         return _shuffled_blocks(rows, int(length), size, seed)
 
     def _each_once(self, rows: Iterable[Grouped]) -> Iterator[Block]:
-        """Pass rows on; ValueError if a group goes on after another one, or there are too few."""
+        """Pass rows on; ValueError if a group returns after another one, or there are too few."""
         seen: set[float] = set()
         last = None
         for X, y, group in rows:
@@ -340,7 +341,7 @@ class RowStream:
 def _shuffled_blocks(
     rows: Iterable[Block], length: int, size: int, seed: np.random.SeedSequence
 ) -> Iterator[Block]:
-    """Shuffle blocks of so many rows, which stay together; a shorter last one stays last.
+    """Shuffle blocks of ``block`` rows, which stay together; a shorter last block stays last.
 
     Blocks are a fifth of the ``size`` rows that are shuffled at a time, if they would be longer.
     """
@@ -395,11 +396,11 @@ def shuffled_groups(
 ) -> Iterator[Grouped]:
     """Shuffle groups, and the rows of each, but keep the rows of a group together.
 
-    A ranking pairs a row with earlier ones of its group, which a buffer of few rows holds: where
-    the groups of neighbours in the stream differ, there is nothing to learn. So a window of rows
-    is read and given out group by group, the groups in random order, the rows of a group, too. A
-    group that the window ends within is left to the next one, unless it fills the window. Groups
-    whose rows are far apart in the files are together as far as they are in one window.
+    A ranking pairs a row with earlier rows of its group, which a small buffer holds. If
+    neighbouring rows of the stream have different groups, there is nothing to learn. So a window of
+    rows is read and given out group by group, with groups and the rows of each in random order. A
+    group at the end of the window is kept for the next window, unless it fills the window. Groups
+    whose rows are far apart in the files are brought together only within a window.
 
     Parameters
     ----------
@@ -408,7 +409,7 @@ def shuffled_groups(
     buffer_size : int
         Rows of a window.
     random_state : int, numpy.random.Generator, numpy.random.SeedSequence or None, default=None
-        The same seed and the same rows give the same order, however these are cut into blocks.
+        The same seed and the same rows give the same order, for any cuts into blocks.
 
     Yields
     ------
@@ -445,7 +446,7 @@ def _shuffled(rows: Grouped, rng: np.random.Generator) -> Iterator[Grouped]:
 
 
 def _start_of_last_group(group: NDArray[np.float64]) -> int:
-    """First row of the run of equal groups at the end; 0 if there is no other."""
+    """Return the first row of the last run of equal groups; 0 if there is only one run."""
     others = np.flatnonzero(group != group[-1])
     return int(others[-1]) + 1 if others.size else 0
 

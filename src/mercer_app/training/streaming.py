@@ -1,6 +1,6 @@
-"""Learning from rows that arrive: columns, late labels, measures, what a run goes on from.
+"""Learning from arriving rows: columns, late labels, measures, and checkpoints.
 
-Nothing here reads or prints: a row goes in, an answer comes out.
+Nothing here reads or prints: each row goes in, and a prediction comes out.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class BadRowError(ValueError):
 
 
 class Row(NamedTuple):
-    """What a record says.
+    """Content of a record.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Row(NamedTuple):
 class RowReader:
     """Find inputs, target and key in records.
 
-    The first row says which columns are inputs, and the first target of what kind targets are.
+    The first row determines which columns are inputs, and the first target the kind of targets.
 
     Parameters
     ----------
@@ -66,16 +66,16 @@ class RowReader:
     key : str or None, default=None
         Column of the keys.
     exclude : iterable of str, default=()
-        Columns that are no inputs.
+        Columns that are not inputs.
     task : {"auto", "classification", "regression"}, default="auto"
-        Of what kind targets are; "auto" goes by the first one: text, truth values and whole numbers
-        are classes, other numbers are quantities.
+        Kind of the targets; "auto" follows the first one: text, truth values and whole numbers are
+        classes, other numbers are quantities.
     needs_target : bool, default=True
         Whether it is an error if a table of named columns has no target.
     gaps : bool, default=False
-        Whether rows may lack columns and have new ones, as the default of streams can learn them,
-        and columns hold text: categories, dates, ``$6,888.22``. A cell that is no number in a
-        column that held numbers is a gap then, and is counted.
+        Whether rows may lack columns and have new ones, which the default for streams can learn,
+        and whether columns may hold text: categories, dates, ``$6,888.22``. A cell that is not a
+        number in a numeric column then counts as missing, and is counted.
     strict : bool, default=False
         Whether such a cell makes the row a bad one nevertheless.
     null_values : str, number, sequence of these, mapping of columns to these, or None, default=None
@@ -86,7 +86,7 @@ class RowReader:
     columns : list of str or None
         Inputs; None before the first row.
     kind : {"number", "integer", "boolean", "text"} or None
-        Of the targets; None before the first one.
+        Kind of the targets; None before the first one.
     task : str
         As above; "auto" until the first target.
     form : TargetForm or None
@@ -143,9 +143,9 @@ class RowReader:
         Raises
         ------
         BadRowError
-            If it cannot be used. What is known of columns and targets stays as it was.
+            If the record cannot be used. The known columns and targets are unchanged.
         ValueError
-            If no record of this source can be.
+            If no record of this source can be used.
         """
         if record.error:
             raise BadRowError(f"{record.place}: {record.error}.")
@@ -203,7 +203,7 @@ class RowReader:
             return
         named = [("target", self.target), ("key", self.key)]
         named += [("exclude", name) for name in self._exclude]
-        if self.columns is None:  # a model that goes on may have known others
+        if self.columns is None:  # a resumed model may have known other columns
             named += [("null_values", name) for name in self.nulls.columns]
         for option, name in named:
             needed = name is not None and (name != self.target or self._needs_target)
@@ -227,9 +227,9 @@ class RowReader:
     ) -> dict[str, Any] | None:
         """Return inputs by column; None if there are none at all.
 
-        Cells that are no numbers, in columns that held numbers before, are put down in ``odd``.
+        Cells that are not numbers, in columns that held numbers before, are recorded in ``odd``.
 
-        With ``all_gaps`` columns that have no value are inputs, too, if no other has one.
+        With ``all_gaps``, columns without values become inputs if no column has a value.
         """
         values, is_text = record.values, record.is_text
         names = self.columns
@@ -356,7 +356,7 @@ class RowReader:
         return "integer" if self.task == "classification" else "number"
 
     def _settle(self, kind: str | None, y: Any, record: Record) -> None:
-        """Take down what a good target says of all."""
+        """Record what a valid target says about all targets."""
         if not self._has_target and kind == "number":
             self.form = _form_of(record.values[self.target])
         self._has_target = True
@@ -467,7 +467,7 @@ def _cell(value: Any, reading: Reading) -> Any:
 
 
 def _parsed(text: str) -> float | None:
-    """Read a number; None if it is none. Python's own spelling 1_000 is none."""
+    """Read a number; None if it is not one. Python's own spelling 1_000 is refused."""
     if "_" in text:
         return None
     try:
@@ -482,7 +482,7 @@ def _number(value: Any, name: str, is_text: bool, *, is_target: bool = False) ->
     Raises
     ------
     BadRowError
-        If the value is none.
+        If the value is not one.
     """
     number = None
     if isinstance(value, str):
@@ -511,15 +511,15 @@ class Measures:
     Parameters
     ----------
     counts : sequence of int, default=(0, 0, 0, 0)
-        Those below.
+        Initial values of the counts below.
     total : float, default=0.0
         Sum of absolute errors, or labels that were right.
 
     Attributes
     ----------
     n_labels, n_compared, n_unlabelled, n_bad : int
-        Labels; those of rows for which something had been said; rows without a label when they
-        came; records that were no rows.
+        Labels; labels of rows that had been predicted; rows without a label when they came; records
+        that were not rows.
     """
 
     def __init__(self, counts: Iterable[int] = (0, 0, 0, 0), total: float = 0.0) -> None:
@@ -561,7 +561,7 @@ class Answer(NamedTuple):
     row : int
         Number of the record, from 0 on.
     key : str or None
-        Its key.
+        Key of the row.
     prediction : object
         None before anything was learned.
     interval : tuple of (float, float) or None
@@ -605,15 +605,15 @@ class StreamTraining:
     Parameters
     ----------
     reader : RowReader
-        Of the records.
+        Reader of the records.
     make : callable
         Makes an estimator for a task, when the first label comes.
     max_waiting : int, default=10_000
-        Rows that wait for their label at most.
+        Largest number of rows that wait for their label.
     max_age : int or None, default=None
         See :class:`mercer.streams.LateLabels`.
     model : estimator or None, default=None
-        A classifier or regressor of rows to go on with.
+        A classifier or regressor of rows to continue with.
     learns : bool, default=True
         Whether labels are learned; otherwise they are compared with predictions only.
     coverage : float or None, default=None
@@ -629,7 +629,7 @@ class StreamTraining:
     measures : Measures
         Progressive measures.
     adaptive : AdaptiveConformal or None
-        What says how wide intervals are.
+        Sets the width of intervals.
 
     Examples
     --------
@@ -733,7 +733,7 @@ class StreamTraining:
         Raises
         ------
         BadRowError
-            If it cannot be used; nothing is learned of it.
+            If the record cannot be used; nothing is learned from it.
         """
         number = self.n_rows
         self.n_rows += 1
@@ -749,7 +749,7 @@ class StreamTraining:
             )
         try:
             return self._take(number, row)
-        except ValueError as error:  # of the model, which stays as it was
+        except ValueError as error:  # from the model, which is unchanged
             self.measures.n_bad += 1
             raise BadRowError(f"{record.place}: {error}") from error
 
@@ -776,7 +776,7 @@ class StreamTraining:
         return Answer(number, row.key, prediction, interval)
 
     def _interval(self, prediction: Any) -> tuple[float, float] | None:
-        """Return the interval of a prediction, as far as labels tell by now."""
+        """Return the interval of a prediction, by the labels that have arrived."""
         if self.adaptive is None or prediction is None:
             return None
         ends = self.adaptive.interval(prediction)
@@ -789,7 +789,7 @@ class StreamTraining:
             self.adaptive.update(abs(prediction - y))
 
     def write(self, path: Path, more: Mapping[str, Any]) -> None:
-        """Write all that a run goes on from, in one file that appears whole.
+        """Write a checkpoint of the run, in one file that appears as a whole.
 
         :func:`mercer.load_model` reads it, too, and gives the model.
 
@@ -821,12 +821,12 @@ class StreamTraining:
         Returns
         -------
         more : dict
-            What was written besides.
+            Further content of the checkpoint.
 
         Raises
         ------
         FileNotFoundError
-            If there is none.
+            If there is no checkpoint.
         ValueError
             If it is damaged, or something else.
         """
@@ -843,7 +843,7 @@ class StreamTraining:
             adaptive = stream.pop("adaptive", None)
             if adaptive is not None and self.adaptive is not None:
                 known = AdaptiveConformal.from_state(adaptive)
-                if known.coverage == self.adaptive.coverage:  # else widths are found anew
+                if known.coverage == self.adaptive.coverage:  # otherwise widths are found again
                     self.adaptive = known
             if state["kind"] is not None:
                 kinds = {t.estimator.__name__: t.estimator for t in TASKS.values()}

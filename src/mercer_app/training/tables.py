@@ -38,7 +38,7 @@ from mercer_app.training._checks import (
 )
 from mercer_app.training._estimator import chooses_scales, make_estimator
 
-_LOOKED_AT = 2**23  # values that tell what columns are
+_LOOKED_AT = 2**23  # values that determine the kinds of columns
 _FEWEST_ROWS = 1024
 #: Columns that pandas adds to files for the index of a frame.
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__")
@@ -78,7 +78,7 @@ class TableTraining:
     task : str
         Once started, no longer "auto".
     guess_ : TaskGuess or None
-        For what the first rows were taken and why; None if the task was given, or goes on.
+        Guessed task of the first rows, and why; None if the task was given, or the run is resumed.
     first_classes_ : list
         Labels among the first rows; none but of a classification that was started.
     n_passes_ : int
@@ -161,7 +161,7 @@ class TableTraining:
 
     @property
     def model_(self) -> Any:
-        """The model of the rows learned so far, to look at; at the end, to keep."""
+        """The model of the rows learned so far, for display; at the end, the final model."""
         if not hasattr(self, "rows_"):
             raise AttributeError("There is no model yet. Call `start` first.")
         return self.rows_.model if self._finished is None else self._finished
@@ -171,7 +171,7 @@ class TableTraining:
         return make_estimator(self.task, self.loss, self.options, 1, self.seed)
 
     def _begin(self) -> None:
-        """Look at the first rows, and make a model that has learned nothing but their columns.
+        """Inspect the first rows, and create a model that has learned only their columns.
 
         Raises
         ------
@@ -184,7 +184,7 @@ class TableTraining:
         told = [*self._columns["exclude"], *([] if self.time is None else [self.time])]
         told += self._columns.get("null_values", {}).keys() - {""}
         check_names_of_file(told, names, f"{self.data}")
-        # Numbers of rows that data frames store beside their columns are no inputs.
+        # Row numbers that data frames store beside their columns are not inputs.
         own = {self.target, *self._columns["exclude"]}
         numbers = [name for name in names if _ROW_NUMBERS.fullmatch(name) and name not in own]
         self._columns["exclude"] = (*self._columns["exclude"], *numbers)
@@ -209,7 +209,7 @@ class TableTraining:
                 self.guess_ = guess_task(table.column(looked_at))
                 self.task = self.guess_.task
             except ValueError:
-                self.task = "regression"  # reading the targets says what is wrong with them
+                self.task = "regression"  # then reading the targets reports what is wrong with them
         estimator = self._estimator()
         made = TableRows(
             estimator,
@@ -252,7 +252,7 @@ class TableTraining:
             )
 
     def _warn_of_unreadable(self) -> None:
-        """Say which cells of all rows were gaps, as far as the first rows did not tell."""
+        """Report which cells of all rows counted as missing, beyond those of the first rows."""
         known = {
             name: reading.strays for name, reading in self.rows_.preprocessor.readings_.items()
         }

@@ -25,29 +25,29 @@ Array = NDArray[np.float64]
 class TransitionColumns:
     """Which columns of a table of logged steps are rewards, states, episodes and ends.
 
-    A row is a step: the state it began in, and the reward that followed. Its next state is in the
-    next row of the same episode, or, with ``next_prefix``, in columns of its own. The rows of an
-    episode are in the order of time, those of several episodes may be mixed.
+    A row is a step: the state in which it began, and the reward that followed. Its next state is in
+    the next row of the same episode or, with ``next_prefix``, in separate columns. The rows of an
+    episode are in order of time; several episodes may be mixed.
 
     Parameters
     ----------
     reward : str
         Column of the rewards on the way to the next state.
     states : sequence of str, default=()
-        Columns of the state; () for all that are nothing else.
+        Columns of the state; () for all columns without another role.
     episode : str or None, default=None
         Column of the episode that a row is of. None: a new one begins after each terminal row.
     terminal : str or None, default=None
-        Column of truth values, or 0 and 1, that says after which rows the episode ended for good:
-        what follows is worth 0. None: no episode ended.
+        Column of truth values, or 0 and 1, for the rows after which the episode terminated: the
+        next state has value 0. None: no episode terminated.
     ends : bool, default=False
         Whether the last row of each episode ended it for good. Otherwise it was cut off there: the
         state of that row is a next state only.
     next_prefix : str or None, default=None
-        What the columns of the next state have before the names of those of the state, such as
+        Prefix that turns names of state columns into names of next-state columns, such as
         ``"next_"``.
     exclude : sequence of str, default=()
-        Columns that are no part of the state, such as the action or the time.
+        Columns that are not part of the state, such as the action or the time.
 
     Raises
     ------
@@ -110,7 +110,7 @@ class TransitionColumns:
         data : path, pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
             The logged steps; a path as :func:`mercer_app.files.read_tables` takes it.
         scaling, categories
-            Of the columns of the state: see :class:`mercer_app.training.FileTraining`.
+            For the columns of the state: see :class:`mercer_app.training.FileTraining`.
 
         Returns
         -------
@@ -173,7 +173,7 @@ class TransitionColumns:
         if self.next_prefix is None:
             next_X = np.concatenate([X[1:], X[-1:]])
             terminals = terminals | (last & self.ends)
-            # Beyond the end nothing counts; what was cut off has no next state.
+            # After termination the next state is not used; truncated steps have no next state.
             next_X[last] = X[last]
             used = ~last | terminals
             if not used.any():
@@ -197,7 +197,7 @@ class TransitionColumns:
         Parameters
         ----------
         model : ValueFunction
-            From :meth:`fit`.
+            Result of :meth:`fit`.
         data : path, pyarrow.Table, pandas.DataFrame or dict of 1-D arrays
             Logged steps of the same policy.
 
@@ -205,9 +205,9 @@ class TransitionColumns:
         -------
         measures : dict of str to float
             ``transitions``; ``mean_td_error`` and ``rms_td_error``, the mean (near 0 if values are
-            right on average) and root mean square of the temporal differences; ``return_r2``, R²
-            of the values against the discounted rewards that followed, over episodes that were
-            seen to their end, where there are any.
+            right on average) and root mean square of the temporal differences; ``return_r2``, R² of
+            the values against the discounted rewards that followed, over terminated episodes, if
+            there are any.
         """
         rows = TableRows.of_tables(model)
         x, rewards, following, over, begins, _ = self.read(rows, data)
@@ -261,7 +261,7 @@ class TransitionColumns:
         return in_place(path, tables, lambda table: self._steps(rows, table))
 
     def _steps(self, rows: TableRows, table: Any) -> tuple[NDArray[Any], ...]:
-        """Return inputs, those of next states, rewards, episodes and ends of a table."""
+        """Return inputs, next inputs, rewards, episodes and terminations of a table."""
         view = view_table(table)
         X = rows.inputs(table, extra="drop")
         rewards = view.column(self.reward)

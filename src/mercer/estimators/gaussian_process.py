@@ -57,14 +57,14 @@ _SETTINGS = Record(
 )
 
 NOISE_WHY = "It is the variance of the observation noise, which divides everything."
-# Mean squares of targets so many times larger or smaller than the prior's are in another unit.
+# Targets whose mean square differs from the prior's by more than this factor have another unit.
 _FAR = 100.0
-# Fewer rows may be near 0 by chance.
+# With fewer rows, targets may be near 0 by chance.
 _ENOUGH_ROWS = 10
 
 
 def _takes_rows_later(model: Any) -> bool:
-    """Whether a model can be learned piece by piece; AttributeError if not."""
+    """Return whether a model supports ``partial_fit``; AttributeError if not."""
     if model.method not in ("features", "dictionary") and isinstance(
         as_method(model.method), Method
     ):
@@ -78,14 +78,14 @@ def _takes_rows_later(model: Any) -> bool:
 def _warn_of_targets(
     targets: Array, weights: Array, prior: NDArray[np.floating], noise: float
 ) -> None:
-    """Warn of targets far larger or smaller than what k(x, x) of some rows and noise say."""
+    """Warn if targets are far larger or smaller than kernel and noise suggest."""
     n_rows = np.count_nonzero(weights)
     if n_rows < _ENOUGH_ROWS or not np.isfinite(prior).all():
         return
     squares = np.average(targets**2, axis=0, weights=weights)
     squares = squares[squares > 0.0]
     noise *= n_rows / weights.sum()
-    # Kernels without a bound grow with the inputs, and functions need not: the least counts.
+    # Unbounded kernels grow with the inputs, but functions need not, so the least value counts.
     much, little = float(prior.mean()) + noise, float(prior.min()) + noise
     if (squares > _FAR * much).any():
         found, said, wrong = squares.max(), much, "small"
@@ -105,70 +105,69 @@ def _warn_of_targets(
 
 @storable
 class GaussianProcessRegressor(RegressorMixin, Estimator):
-    r"""Gaussian-process regression in memory that does not grow with the rows.
+    r"""Gaussian-process regression in memory that does not grow with the number of rows.
 
-    The prior is :math:`f \sim GP(0, k)`, a row is :math:`y = f(x) + \epsilon` with
-    :math:`\epsilon \sim N(0, \text{noise})`. The kernel is replaced by M random features, and for
-    those the posterior of DSG, eq. (9), is exact: mean, variance, covariance, samples and marginal
-    likelihood, from sums over the rows that take M² numbers. Its distance from the posterior of
-    the kernel itself falls like :math:`1 / \sqrt{M}`. ``partial_fit`` adds rows, and the result is
-    that of one ``fit`` on all of them, up to rounding.
+    The prior is :math:`f \sim GP(0, k)`, a row is :math:`y = f(x) + \epsilon` with :math:`\epsilon
+    \sim N(0, \text{noise})`. The kernel is approximated by M random features, for which the
+    posterior of DSG, eq. (9), is exact: mean, variance, covariance, samples and marginal
+    likelihood, from sums over the rows that take M² numbers. Its distance from the posterior of the
+    kernel itself falls like :math:`1 / \sqrt{M}`. Adding rows by ``partial_fit`` gives the same
+    result as one ``fit`` on all rows, up to rounding.
 
-    M features hold no more than M directions: where ``effective_dimension_`` comes near
-    ``n_features``, variances far from the data become too small; take more features then, or a
-    larger length scale.
+    M features span at most M directions. If ``effective_dimension_`` comes near ``n_features``,
+    variances far from the data become too small; use more features, or a larger length scale.
 
-    With ``method="dictionary"`` M inducing points, chosen from the first rows, take the place of
-    the random features, for any kernel and from sums of the same size (sparse Gaussian process).
-    The posterior is that of the kernel itself as far as the points represent it; what they do not
-    represent keeps its prior variance. So variances err on the large side, and far from the data
-    the prior comes back. With as many points as rows it is the exact Gaussian process.
+    With ``method="dictionary"``, M inducing points chosen from the first rows replace the random
+    features, for any kernel and with sums of the same size (sparse Gaussian process). The part of
+    the kernel that the points represent has the exact posterior; the rest keeps its prior variance.
+    So variances err on the large side, and far from the data the prior returns. With as many points
+    as rows this is the exact Gaussian process.
 
     Parameters
     ----------
     kernel : str, Kernel or callable, default="gaussian"
-        Covariance of the prior (:mod:`mercer.kernels`); methods other than "dictionary" need one
-        that has random features. Scale it, ``4.0 * Gaussian(1.0)``, to the variance of the
+        Covariance of the prior (:mod:`mercer.kernels`); methods other than "dictionary" need a
+        kernel with random features. Scale it, ``4.0 * Gaussian(1.0)``, to the variance of the
         function.
     noise : float, default=0.1
         Variance (not standard deviation) of the noise of one row, in units of the squared target;
         with ``normalize_y`` in units of the target's variance.
     n_features : int, default=2048
         Number of random features M of method "features". Learning a row costs M² operations, the
-        first prediction after it M³/3, the variance of a prediction M². Of method "dictionary",
-        that of the features which samples are made of.
+        first prediction after it M³/3, the variance of a prediction M². With method "dictionary",
+        the number of features used to draw samples.
     method : {"features", "dictionary", "cyclic", "doubly_stochastic"} or object, default="features"
         How the posterior is found. "features" is exact on ``n_features`` features and the best
         choice up to some 10,000 of them. ``mercer.gaussian_process.InducingPoints(...)``
-        ("dictionary") takes inducing points instead, for twice the operations a row.
+        ("dictionary") uses inducing points instead, for twice the operations per row.
         ``mercer.gaussian_process.Cyclic(...)`` finds the mean of "features" by block descent, in
         memory linear in the number of features. ``mercer.gaussian_process.Faithful(...)``
-        ("doubly_stochastic") is the paper's algorithm, less accurate for the same time. The latter
-        two keep the rows, solve anew for every variance, with errors that may be as large as a
-        small variance itself, and have no ``partial_fit``, samples or marginal likelihood.
+        ("doubly_stochastic") is the paper's algorithm, less accurate for the same time. The last
+        two keep the rows and solve again for every variance, with errors that may exceed a small
+        variance; they have no ``partial_fit``, samples or marginal likelihood.
     design : {"auto", "iid", "orthogonal", "hadamard", "sobol"}, default="auto"
-        How the frequencies of the features are drawn; "auto" takes the most accurate way.
+        How the frequencies of the features are drawn; "auto" chooses the most accurate way.
     normalize_y : bool, default=False
-        Whether the model is of the targets less their mean and over their standard deviation, as
-        in scikit-learn. Without it the prior mean is 0 and its variance that of the kernel: centre
-        the target, and choose kernel and ``noise`` in its units.
+        Whether to subtract the mean of the targets and divide by their standard deviation, as in
+        scikit-learn. Without it the prior has mean 0 and the kernel's variance: centre the target,
+        and choose kernel and ``noise`` in its units.
     batch_size : int, default=1024
-        Rows that features are made of at a time. Bounds memory, and changes nothing else.
+        Number of rows whose features are computed at a time; limits memory and changes nothing
+        else.
     n_jobs : int or None, default=None
-        Threads of ``fit``, ``partial_fit`` and predictions by sums over rows; None is 1, unless a
-        ``joblib.parallel_config`` says otherwise, and -1 all cores. The model is the same bit for
-        bit. Steps go on one core. It is not stored in files.
+        Threads of ``fit``, ``partial_fit`` and predictions, for learning by sums; -1 for all cores.
+        None is 1, unless a ``joblib.parallel_config`` says otherwise. The model is the same bit for
+        bit. Learning by steps uses one core. Not stored in files.
     random_state : int, RandomState instance or None, default=None
-        Seed of the features or of the dictionary, and of the sample that a length scale is taken
-        from.
+        Seed for the features or the dictionary, and for the sample that sets a length scale.
 
     Attributes
     ----------
     kernel_ : Kernel
         The kernel with its numbers resolved.
     coefficients_ : ndarray of shape (model_order_, n_targets)
-        Mean weights: the posterior mean is ``random_features(X) @ coefficients_ + y_mean_``, of
-        method "dictionary" ``kernel_(X, dictionary_) @ coefficients_ + y_mean_``.
+        Mean weights: the posterior mean is ``random_features(X) @ coefficients_ + y_mean_``, or
+        ``kernel_(X, dictionary_) @ coefficients_ + y_mean_`` for method "dictionary".
     dictionary_ : ndarray of shape (model_order_, n_features_in_)
         Inducing points. Method "dictionary" only.
     model_order_ : int
@@ -179,7 +178,7 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
         Number of features that the data determine, the trace of A (A + noise I)⁻¹ for
         A = Z'Z. Methods "features" and "dictionary" only.
     n_samples_seen_ : int
-        Rows learned, those of weight 0 left out.
+        Rows learned, without rows of weight 0.
     n_features_in_ : int
         Number of inputs.
 
@@ -202,7 +201,7 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
     _flat: bool
     _n_targets: int
 
-    #: A sample of the rows learned, for explanations.
+    #: Sample of the learned rows, for explanations.
     _kept: KeptRows | None = None
 
     def __init__(
@@ -229,17 +228,17 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Find the posterior given all rows, starting afresh.
+        """Find the posterior given all rows, from scratch.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Inputs; computed in float64.
+            Inputs; computations are in float64.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets; several of them are independent given the kernel, which they share.
+            Targets; several targets share the kernel and are independent given it.
         sample_weight : array-like of shape (n_samples,), default=None
-            The noise of row i has variance ``noise / sample_weight[i]``; a row of weight 0 counts
-            for nothing.
+            The noise of row i has variance ``noise / sample_weight[i]``; rows of weight 0 are
+            ignored.
 
         Returns
         -------
@@ -248,15 +247,15 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
         Raises
         ------
         ValueError
-            For wrong parameters or data; the model stays as it was.
+            For invalid parameters or data; the model is unchanged.
         mercer.exceptions.DivergenceError
-            If doubly stochastic steps are too large; the model stays as it was.
+            If doubly stochastic steps are too large; the model is unchanged.
 
         Warns
         -----
         mercer.exceptions.TargetScaleWarning
-            If, without ``normalize_y``, the mean square of the targets is over 100 times what
-            kernel and noise say, or under a hundredth: error bars would be wrong by as much.
+            If, without ``normalize_y``, the mean square of the targets differs from what kernel and
+            noise suggest by a factor above 100: error bars would be wrong by as much.
         """
         with all_or_nothing(self):
             self.check()
@@ -267,9 +266,9 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add rows to the posterior; the order and the size of the calls do not matter.
 
-        The first call fixes the kernel's length scale, if it is to come from data, and the
-        features; the dictionary is fixed by the first rows, however many calls bring them. A
-        ``noise`` set anew takes effect with the next call.
+        The first call fixes the features, and the length scale if it comes from data; the first
+        rows fix the dictionary, in however many calls they come. A changed ``noise`` takes effect
+        with the next call.
 
         Parameters
         ----------
@@ -283,14 +282,14 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
         Raises
         ------
         ValueError
-            For wrong parameters or data; the model stays as it was.
+            For invalid parameters or data; the model is unchanged.
         AttributeError
-            For a method of descent.
+            For methods of descent.
 
         Warns
         -----
         mercer.exceptions.TargetScaleWarning
-            As :meth:`fit`, by the rows of the first call.
+            As for :meth:`fit`, for the rows of the first call.
         """
         self.check()
         with all_or_nothing(self):
@@ -312,7 +311,7 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
     def _learn_first(self, X: Any, y: Any, sample_weight: Any) -> None:
         X, targets, weights = self._check_rows(X, y, sample_weight, reset=True)
         generator = check_random_state(self.random_state)
-        # First of all: the features must not depend on how many rows there are.
+        # Drawn first: the features must not depend on the number of rows.
         seeds = generator.randint(2**31, size=2)
         used = X[weights > 0.0]
         sample = used[sample_of(used.shape[0], generator)]
@@ -329,7 +328,7 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
     def _posterior(
         self, sample: Array, n_targets: int, seed: int, row_seed: int
     ) -> FeaturePosterior | DictionaryPosterior | DescentPosterior:
-        """Posterior that has learned nothing yet."""
+        """Return the posterior before learning."""
         method = None if self.method == "features" else own_copy(as_method(self.method))
         noise, normalize = float(self.noise), bool(self.normalize_y)
         if isinstance(method, InducingPoints):
@@ -358,7 +357,7 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
         return DescentPosterior(method, blocks, noise, normalize, step, row_seed)
 
     def check(self) -> None:
-        """Refuse parameters that are wrong."""
+        """Raise an error for invalid parameters."""
         check_real("noise", self.noise, low=0.0, open_low=True, why=NOISE_WHY)
         check_integer("n_features", self.n_features, low=1)
         check_integer("batch_size", self.batch_size, low=1)
@@ -403,33 +402,33 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
         *,
         include_noise: bool = False,
     ) -> Any:
-        """Posterior mean, and how far the function may be from it.
+        """Return the posterior mean, and its uncertainty if asked for.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Inputs.
         return_std : bool, default=False
-            Whether to return posterior standard deviations, too.
+            Whether to return posterior standard deviations as well.
         return_cov : bool, default=False
-            Whether to return the posterior covariance between the rows, too.
+            Whether to return the posterior covariance between the rows as well.
         include_noise : bool, default=False
-            Whether these are of a new observation, f(x) plus noise; otherwise, as in
+            Whether the uncertainty is of a new observation, f(x) plus noise; otherwise, as in
             scikit-learn, of the function f(x) itself.
 
         Returns
         -------
         mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Posterior mean, like the targets that were learned.
+            Posterior mean, in the shape of the learned targets.
         std : ndarray like ``mean``
-            If ``return_std``; of dates in the unit of ``target_form_``, such as days.
+            Only with ``return_std``; for dates in the unit of ``target_form_``, such as days.
         cov : ndarray of shape (n_samples, n_samples) or (n_samples, n_samples, n_targets)
-            If ``return_cov``.
+            Only with ``return_cov``.
 
         Raises
         ------
         ValueError
-            If both are asked for, or a covariance of a method of descent.
+            If both are asked for, or a covariance for a method of descent.
         """
         X = self._rows_to_predict(X)
         if return_std and return_cov:
@@ -449,7 +448,7 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
         return mean, self._shaped(covariance)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the posterior mean: one less the squared error over that of the mean of ``y``.
+        """Return R² of the posterior mean: 1 minus its squared error over that of a constant.
 
         Parameters
         ----------
@@ -463,7 +462,7 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
         Returns
         -------
         score : float
-            1 at best, averaged over targets; of fewer than two rows NaN, with a warning.
+            1 at best, averaged over targets; NaN, with a warning, for fewer than two rows.
         """
         X, y = self._rows_to_predict(X), self.in_numbers(y)
         with jobs(self.n_jobs):
@@ -471,26 +470,26 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
         return float(r2_score(y, mean, sample_weight=sample_weight))
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
-        """Intervals that hold a new observation with a chance that the model believes.
+        """Return intervals that contain a new observation with a given posterior probability.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
             Inputs.
         coverage : float, default=0.9
-            The chance, between 0 and 1.
+            The probability, between 0 and 1.
 
         Returns
         -------
         intervals : ndarray of shape (n_samples, 2), or (n_samples, 2, n_targets)
-            Lower and upper ends: the mean plus and minus multiples of the standard deviation of a
-            new observation. No row checks them, unlike those of
+            Lower and upper ends: the mean plus and minus a multiple of the standard deviation of a
+            new observation. The coverage is not calibrated on held-out rows, unlike in
             :meth:`mercer.KernelRegressor.predict_interval`.
 
         Raises
         ------
         ValueError
-            For a coverage that is no share.
+            If the coverage is not between 0 and 1.
 
         Examples
         --------
@@ -510,11 +509,11 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
         return self.as_written(self._shaped(np.stack([mean - half, mean + half], axis=1)))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
-        """Values of functions drawn from the posterior.
+        """Return values of functions drawn from the posterior.
 
         Each sample is one function: its values at different rows, and in calls with the same
-        ``random_state``, belong together. With method "dictionary" what the inducing points do not
-        hold of it is drawn by ``n_features`` random features.
+        ``random_state``, belong together. With method "dictionary", ``n_features`` random features
+        draw the part that the inducing points do not represent.
 
         Parameters
         ----------
@@ -533,7 +532,7 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
         Raises
         ------
         ValueError
-            For a method of descent, or a kernel without random features.
+            For methods of descent, or a kernel without random features.
         """
         X = self._rows_to_predict(X)
         check_integer("n_samples", n_samples, low=1)
@@ -543,30 +542,30 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
         return values[:, 0] if self._flat else values
 
     def log_marginal_likelihood(self, noise: float | None = None) -> float:
-        """Logarithm of the density of the targets that were learned, under the prior.
+        """Return the logarithm of the prior density of the learned targets.
 
         The sums that the model keeps do not depend on the noise, so other values of it can be
         compared without learning again; other length scales need another ``fit``. With method
-        "dictionary" it is a lower bound (Titsias): the density under the prior of what the
-        inducing points represent, less a penalty for what they do not. It never exceeds the
-        density under the kernel itself and equals it with all rows as inducing points, so kernels,
-        noises and dictionaries can be compared by it.
+        "dictionary" the result is a lower bound (Titsias): the density of what the inducing points
+        represent, minus a penalty for the rest. It never exceeds the density under the kernel
+        itself and equals it with all rows as inducing points, so it can compare kernels, noises and
+        dictionaries.
 
         Parameters
         ----------
         noise : float, default=None
-            Variance of the noise; None means that of the model.
+            Variance of the noise; None for the model's.
 
         Returns
         -------
         log_likelihood : float
-            Summed over the targets, in their own units. With ``normalize_y`` the mean and the
-            scale count as known.
+            Sum over the targets, in their own units. With ``normalize_y`` the mean and the scale
+            count as known.
 
         Raises
         ------
         ValueError
-            For a noise that is not positive, or a method of descent.
+            If the noise is not positive, or for methods of descent.
 
         Examples
         --------
@@ -597,13 +596,13 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
         Returns
         -------
         Z : ndarray of shape (n_samples, n_random_features)
-            Features; of the methods that descend, those of all blocks side by side, and
-            ``Z Z'`` is the kernel times the number of blocks.
+            Features. For methods of descent, the features of all blocks side by side; ``Z Z'`` is
+            then the kernel times the number of blocks.
 
         Raises
         ------
         ValueError
-            For method "dictionary", which has none.
+            For method "dictionary", which has no random features.
         """
         rows, posterior = self._rows_to_predict(X), self.posterior_
         if isinstance(posterior, DictionaryPosterior):
@@ -615,7 +614,7 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
 
     @property
     def dictionary_(self) -> Array:
-        """Inducing points, one a row."""
+        """Inducing points, one per row."""
         posterior = self._fitted()
         if not isinstance(posterior, DictionaryPosterior):
             raise AttributeError(
@@ -651,7 +650,7 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
 
     @property
     def n_samples_seen_(self) -> int:
-        """Rows learned, those of weight 0 left out."""
+        """Rows learned, without rows of weight 0."""
         return self._fitted().n_rows
 
     def _fitted(self) -> FeaturePosterior | DictionaryPosterior | DescentPosterior:
@@ -682,7 +681,7 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
     # -- explanations ---------------------------------------------------------------------------
 
     def _explained(self) -> Explained:
-        """See :class:`Estimator`: of the mean, by numbers of targets."""
+        """Return what explanations of the mean need, with targets by number."""
         from mercer.estimators.explained import of_estimator
 
         posterior, kept = self._fitted(), self._kept

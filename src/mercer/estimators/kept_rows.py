@@ -1,4 +1,4 @@
-"""Rows of a stream that are kept: a uniform sample of fixed size, whatever the stream's length."""
+"""Kept rows of a stream: a uniform sample of fixed size for streams of any length."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Array = NDArray[np.float64]
 
 Rows = NDArray[np.floating]
 
-_AT_ONCE = 1024  # keys that are looked at for rows that come one by one
-# Rows that a model keeps to explain it, and the memory that they may take.
+_AT_ONCE = 1024  # keys examined at once for single rows
+# Rows that a model keeps for explanations, and their largest memory.
 _KEPT, _KEPT_BYTES = 256, 2**20
 
 
@@ -32,18 +32,18 @@ _STORED = Record(
 
 
 class KeptRows(NamedTuple):
-    """Uniform sample of the rows seen so far: those with the smallest random keys.
+    """Uniform sample of the rows seen so far: the rows with the smallest random keys.
 
     Attributes
     ----------
     n_seen : int
-        Rows seen.
+        Number of rows seen.
     keys : ndarray of shape (n_kept,)
         Random keys of the rows kept, ascending.
     weights : ndarray of shape (n_kept,)
-        Their weights, above 0: rows without weight are not kept.
+        Weights of the kept rows, above 0: rows of weight 0 are not kept.
     rows : ndarray of shape (n_kept, n_features)
-        The rows.
+        The kept rows.
 
     Examples
     --------
@@ -60,28 +60,28 @@ class KeptRows(NamedTuple):
 
     @classmethod
     def none(cls, n_features: int, dtype: Any = np.float64) -> Self:
-        """No rows yet."""
+        """Return an empty sample."""
         return cls(0, np.empty(0), np.empty(0), np.empty((0, n_features), dtype))
 
     def extended(self, X: Any, weights: Array, capacity: int) -> Self:
-        """Sample of the rows seen so far and some more.
+        """Return the sample after more rows.
 
         Parameters
         ----------
         X : ndarray or CSR matrix of shape (n, n_features)
             New rows.
         weights : ndarray of shape (n,)
-            Their weights.
+            Weights of the new rows.
         capacity : int
             Largest number of rows to keep.
         """
         bar = self.keys[-1] if self.keys.size >= capacity else np.inf
         keys = row_uniforms(self.n_seen, weights.size)
         new = np.flatnonzero((keys < bar) & (weights > 0.0))
-        if new.size > 4 * capacity:  # few of very many need be sorted
+        if new.size > 4 * capacity:  # only a few of many rows need sorting
             bar = np.partition(keys[new], capacity - 1)[capacity - 1]
             new = new[keys[new] <= bar]
-        # Of very many rows only the likely ones are made dense and copied.
+        # Of many rows only likely ones are made dense and copied.
         new = new[np.argsort(keys[new], kind="stable")[:capacity]]
         n_seen = self.n_seen + weights.size
         if new.size == 0:
@@ -94,7 +94,7 @@ class KeptRows(NamedTuple):
         return type(self)(n_seen, keys[best], weights, rows)
 
     def n_to_pass(self, capacity: int) -> int:
-        """Return how many of the next rows are surely not for the sample; there may be more."""
+        """Return how many of the next rows are certainly not sampled; there may be more."""
         if self.keys.size < capacity:
             return 0
         block, start = divmod(self.n_seen, _AT_ONCE)
@@ -158,16 +158,16 @@ def with_gaps(X: NDArray[np.floating], gaps: Any) -> NDArray[np.floating]:
 
 
 def evenly(X: Rows, most: int, weights: Array | None = None) -> Rows:
-    """Draw rows evenly, the same ones each time, in random order.
+    """Draw rows uniformly, in random order; the same rows each time.
 
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_inputs)
         Rows.
     most : int
-        At most so many.
+        Largest number of rows.
     weights : ndarray of shape (n_rows,) or None, default=None
-        Those of weight 0 are not drawn.
+        Weights of the rows; rows of weight 0 are not drawn.
     """
     rows = np.arange(len(X)) if weights is None else np.flatnonzero(weights > 0.0)
     drawn: Rows = X[rows[np.argsort(row_uniforms(0, rows.size), kind="stable")[:most]]]
@@ -175,16 +175,16 @@ def evenly(X: Rows, most: int, weights: Array | None = None) -> Rows:
 
 
 def kept_of(kept: KeptRows | None, X: Any, weights: Array) -> KeptRows | None:
-    """Return a sample of the rows learned so far and some more; None of sparse rows.
+    """Return a sample of the rows learned so far and new ones; None for sparse rows.
 
     Parameters
     ----------
     kept : KeptRows or None
-        Rows of before.
+        Sample of the earlier rows.
     X : ndarray or CSR matrix of shape (n, n_inputs)
         New rows.
     weights : ndarray of shape (n,)
-        Their weights.
+        Weights of the new rows.
     """
     if not isinstance(X, np.ndarray):
         return None
@@ -195,7 +195,7 @@ def kept_of(kept: KeptRows | None, X: Any, weights: Array) -> KeptRows | None:
 
 
 def capacity_of(n_inputs: int) -> int:
-    """Return how many rows are kept."""
+    """Return the number of rows to keep."""
     return max(2, min(_KEPT, _KEPT_BYTES // (8 * max(1, n_inputs))))
 
 
@@ -222,26 +222,26 @@ def kept_from_state(state: dict[str, Any] | None, n_inputs: int) -> KeptRows | N
 
 
 def keep_learned(model: Any, X: Any, weights: Array) -> None:
-    """Take rows that an estimator has learned into its sample, unless it keeps some otherwise.
+    """Add learned rows to an estimator's sample, unless it keeps rows elsewhere.
 
     Parameters
     ----------
     model : estimator
-        Which has learned them.
+        Estimator that has learned them.
     X : ndarray or CSR matrix of shape (n, n_inputs)
         The rows, as inputs.
     weights : ndarray of shape (n,)
-        Their weights.
+        Weights of the rows.
     """
     elsewhere = isinstance(model.learner_, DefaultLearner) or model.targets_.sample is not None
-    if elsewhere or not hasattr(model, "explain"):  # of which nobody will ask
+    if elsewhere or not hasattr(model, "explain"):  # no explanation will need them
         return
     model._kept = kept_of(kept_until_now(model, X.shape[1]), X, weights)
     model._to_pass = 0
 
 
 def keep_one(model: Any, row: Array, weight: float) -> None:
-    """Take one row into the sample; most are not for it, and cost next to nothing."""
+    """Add one row to the sample; most rows are skipped at almost no cost."""
     if model._to_pass:
         model._to_pass -= 1
         model._passed += 1
@@ -252,7 +252,7 @@ def keep_one(model: Any, row: Array, weight: float) -> None:
 
 
 def kept_until_now(model: Any, n_inputs: int) -> KeptRows | None:
-    """Return the sample of an estimator, which says nothing of inputs that came since."""
+    """Return an estimator's sample, extended by inputs added since."""
     kept: KeptRows | None = model._kept
     if kept is None:
         return None
@@ -266,12 +266,12 @@ def kept_until_now(model: Any, n_inputs: int) -> KeptRows | None:
 
 
 class HeldOutRows(NamedTuple):
-    """Rows that were kept back from a fit, with what it said of them.
+    """Rows that a fit had not learned, with its scores of them.
 
     Attributes
     ----------
     X : ndarray of shape (n_rows, n_inputs)
-        Inputs; of a table those that its columns became.
+        Inputs; for a table, the encoded columns.
     y : ndarray of shape (n_rows,) or (n_rows, n_targets)
         Labels, or quantities.
     scores : ndarray of shape (n_rows, n_outputs)
@@ -279,8 +279,8 @@ class HeldOutRows(NamedTuple):
     weights : ndarray of shape (n_rows,)
         Weights of the rows.
     groups : ndarray of shape (n_rows,) of int64 or None, default=None
-        Groups of the rows, each of which the fit that scored it did not have; None where each row
-        is one.
+        Groups of the rows: the fit that scored a row had not learned its group. None if each row is
+        its own group.
     """
 
     X: NDArray[np.floating]

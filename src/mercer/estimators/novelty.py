@@ -35,22 +35,22 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-_KEPT = 1000  # rows that the offset of a stream is measured on
-_MEASURED = 10_000  # rows that the offset of a fit is measured on
+_KEPT = 1000  # rows on which a stream's offset is measured
+_MEASURED = 10_000  # rows on which the offset is measured after `fit`
 
 
 @dataclass(frozen=True)
 class Sampled(TaskTargets):
-    """What a novelty detector knows: there are no targets, but a sample of the rows.
+    """A sample of the rows in place of targets, which novelty detection does not have.
 
     Attributes
     ----------
     nu : float
-        Share of the rows to be called novel.
+        Share of the rows that count as novel.
     kept : KeptRows
-        Rows of the stream, for its quantile.
+        Sample of the stream's rows, for the quantile.
     offset : float or None
-        The quantile; None if it has to be measured again.
+        Quantile of the scores; None if it must be measured again.
     """
 
     loss = None
@@ -64,12 +64,12 @@ class Sampled(TaskTargets):
         return self.kept
 
     def answers(self, scores: Array) -> Array:
-        """See :class:`Targets`: below 0 for what is novel."""
+        """Return scores minus the offset: below 0 for novel rows."""
         assert self.offset is not None
         return scores[:, :1] - self.offset
 
     def keep(self, X: Any, weights: Array) -> Sampled:
-        """Return what is known after some more rows."""
+        """Return the record after more rows."""
         return Sampled(self.nu, self.kept.extended(X, weights, _KEPT))
 
     def objective(self, automatic: AutomaticStep | None) -> Novelty:
@@ -105,29 +105,29 @@ class Sampled(TaskTargets):
 
 @storable
 class NoveltyDetector(OutlierMixin, TaskEstimator):
-    r"""Find what is unlike the rows learned, on a stream and in bounded memory.
+    r"""Find rows unlike the learned ones, on a stream and in bounded memory.
 
     Minimises :math:`E \max(0, \tau - f(x)) + \frac{\nu}{2}\|f\|^2 - \nu\tau` over f and the
-    threshold :math:`\tau` by stochastic gradients; the expansion keeps f small. The minimum is
-    that of the one-class support vector machine. f is a weighted mean of kernels at the least
-    common rows, so scores are of the size of kernel values:
-    :class:`sklearn.svm.OneClassSVM` has the same scores times :math:`\nu n`.
+    threshold :math:`\tau` by stochastic gradient steps; the expansion keeps f small. The minimiser
+    is the one-class support vector machine. f is a weighted mean of kernels at the least common
+    rows, so scores are of the size of kernel values: :class:`sklearn.svm.OneClassSVM` has the same
+    scores times :math:`\nu n`.
 
     Parameters
     ----------
     nu : float, default=0.1
-        Share of the rows to be called novel, in (0, 1]; also the ridge parameter. On a running
-        stream it cannot be changed.
+        Share of the rows that count as novel, in (0, 1]; also the ridge parameter. It cannot be
+        changed on a running stream.
     kernel : str, Kernel or callable, default="gaussian"
-        Kernel (:mod:`mercer.kernels`); ``"auto"`` is a Gaussian of standardised inputs. Those that
-        depend on the distance only are meant here; with others a large score means a long row.
+        Kernel (:mod:`mercer.kernels`); ``"auto"`` is a Gaussian kernel on standardised inputs. Use
+        kernels that depend only on the distance; with others a large score means a long row.
     expansion : str or Expansion, default="auto"
         How f stays small (:mod:`mercer.expansions`); ``"auto"`` is ``KOMP(max_size=1000)``. Random
         features must have ``mode="faithful"``.
     step_size : float, callable or "auto", default="auto"
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it. ``"auto"`` is
-        ``InverseTime(1, 1 / nu)``, with which all rows have equal say in the end. A constant step,
-        below ``1 / nu``, follows drift.
+        ``InverseTime(1, 1 / nu)``, with which all rows finally have the same weight. A constant
+        step, below ``1 / nu``, follows drift.
     batch_size : int, default=32
         Rows per step. A ``partial_fit`` of at most this many rows is exactly one step.
     n_passes : int, default=1
@@ -138,20 +138,20 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
         Predict with averaged coefficients: a mean of the iterates whose weights grow like t³
         (``"suffix"``), the plain mean (``"polyak"``), or the last iterate (None).
     n_jobs : int or None, default=None
-        Threads of ``fit``, ``partial_fit`` and predictions by sums over rows; None is 1, unless a
-        ``joblib.parallel_config`` says otherwise, and -1 all cores. The model is the same bit for
-        bit. Steps go on one core. It is not stored in files.
+        Threads of ``fit``, ``partial_fit`` and predictions, for learning by sums; -1 for all cores.
+        None is 1, unless a ``joblib.parallel_config`` says otherwise. The model is the same bit for
+        bit. Learning by steps uses one core. Not stored in files.
     random_state : int, RandomState instance or None, default=None
-        Seed for shuffling and for the sample that automatic choices look at.
+        Seed for shuffling and for the sample used by automatic choices.
     verbose : int, default=0
         1 reports progress on standard error.
 
     Attributes
     ----------
     offset_ : float
-        Rows with a score below it are novel: the ``nu`` quantile of the scores of the rows
-        learned. After ``fit`` it is measured on its rows (10,000 of them if there are more), later
-        on a uniform sample of 1,000 rows of the stream that the model keeps.
+        Rows with a lower score are novel: the ``nu`` quantile of the scores of learned rows. After
+        ``fit`` it is measured on its rows (at most 10,000 of them), later on a uniform sample of
+        1,000 rows of the stream, which the model keeps.
     dictionary_ : ndarray of shape (model_order_, n_features_in_)
         Points of the expansion.
     coefficients_ : ndarray of shape (model_order_, 1)
@@ -161,7 +161,7 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
     kernel_ : Kernel
         The kernel with its numbers resolved.
     n_samples_seen_ : int
-        Rows learned, counting every pass.
+        Rows learned, counted in every pass.
     history_ : History
         Progressive loss, model order and compression error over the stream.
     n_features_in_ : int
@@ -169,8 +169,9 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
 
     Notes
     -----
-    The threshold of the descent itself is not the offset: many rows lie exactly at it, so noise
-    decides which of them are below, about half of what should be. Hence the quantile.
+    The threshold of the descent itself is not used as the offset: many rows lie exactly at it, so
+    noise decides which of them are below, and only about half of the share nu is. Hence the
+    quantile.
 
     References
     ----------
@@ -226,19 +227,19 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
         sample_weight: Any = None,
         callback: Callback = None,
     ) -> Self:
-        """Learn from all rows, ``n_passes`` times, starting afresh.
+        """Learn all rows from scratch, in ``n_passes`` passes.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Inputs; float32 is kept and computed in, all else becomes float64.
+            Inputs; float32 is kept and used in computations, all other types become float64.
         y : None
             Not used.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; they multiply the loss and count in the quantile.
+            Weights of the rows, for the loss and for the quantile.
         callback : callable, default=None
-            Called with a :class:`~mercer.estimators.Progress` every few thousand rows; a true
-            result stops the fit.
+            Called with a :class:`~mercer.estimators.Progress` every few thousand rows; stops the
+            fit if it returns a true value.
 
         Returns
         -------
@@ -247,9 +248,9 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
         Raises
         ------
         ValueError
-            For wrong parameters or data, or if the kernel overflows; the model stays as it was.
+            For invalid parameters or data, or if the kernel overflows; the model is unchanged.
         mercer.exceptions.DivergenceError
-            If the kernel is unbounded and values overflow; the model stays as it was.
+            If the kernel is unbounded and values overflow; the model is unchanged.
         """
         with all_or_nothing(self):
             self._fit(Given(X, y, sample_weight), callback)
@@ -257,10 +258,10 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from some more rows, in order, ``batch_size`` at a time.
+        """Learn more rows, in order, ``batch_size`` at a time.
 
-        The first call fixes, on its rows, what was left to choose: the length scale of the kernel
-        and the automatic tolerance. Start with some hundred typical rows, or give numbers.
+        The first call fixes all automatic choices on its rows: the length scale of the kernel and
+        the tolerance. Start with some hundred typical rows, or give numbers.
 
         Parameters
         ----------
@@ -278,20 +279,20 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
         Raises
         ------
         ValueError
-            For wrong parameters or data, or if the kernel overflows; the model stays as it was.
+            For invalid parameters or data, or if the kernel overflows; the model is unchanged.
         mercer.exceptions.DivergenceError
-            If the kernel is unbounded and values overflow; the model stays as it was.
+            If the kernel is unbounded and values overflow; the model is unchanged.
         """
         return self._partial_fit(Given(X, y, sample_weight, more=True))
 
     def learn_one(self, x: Any, sample_weight: float = 1.0) -> Self:
-        """Learn one row; a step of its own.
+        """Learn one row in one step.
 
         Parameters
         ----------
         x : array-like of shape (n_features,) or dict
-            Inputs. Dicts are read by the names of the first row, sorted; every row must have the
-            same ones.
+            Inputs. Dicts are read in the sorted order of the names in the first row; every row must
+            have the same names.
         sample_weight : float, default=1.0
             Weight of the row.
 
@@ -302,7 +303,7 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
         Raises
         ------
         ValueError
-            For a row of the wrong length or with missing values; the model stays as it was.
+            For a row of the wrong length or with missing values; the model is unchanged.
         """
         if not hasattr(self, "learner_") or not self._is_tuned():
             learn_as_batch(self, x, None, sample_weight)
@@ -326,16 +327,17 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
         with jobs(self.n_jobs):
             values = self._evaluate(X)
         quantile = lower_quantile(values[:, 0], weights, self.targets_.nu)
-        # The row at the quantile is not novel, in whatever order its terms are added up.
+        # The row at the quantile must not be novel by a rounding error, so lower the offset a
+        # little.
         function = self.learner_.function
         rounding = float(np.finfo(function.dtype).eps) * (16.0 + np.sqrt(function.size))
         return float(quantile - rounding * abs(quantile))
 
     def _checked(self, given: Given, known: Sampled | None, plan: Plan) -> Data:
-        """See :class:`KernelEstimator`; a stream is sampled for its quantile."""
+        """Check rows; on a stream, start the sample for the quantile."""
         X = self._inputs(given.X, reset=known is None)
         weights = check_weights(given.sample_weight, X.shape[0], some=not given.more)
-        if known is None:  # another `nu` takes effect with the next fit
+        if known is None:  # a changed `nu` takes effect with the next fit
             known = Sampled(float(self.nu), KeptRows.none(X.shape[1], X.dtype))
         return Data(X, X, weights, known.keep(X, weights), partial(plain_order, X.shape[0]))
 
@@ -345,11 +347,11 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
 
     @property
     def regularization(self) -> float:
-        """Ridge parameter: the ``nu`` that the model was started with."""
+        """Ridge parameter: the ``nu`` with which the model was started."""
         return self.targets_.nu if hasattr(self, "targets_") else self.nu
 
     def _check_share(self, plan: Plan) -> None:
-        """Refuse parameters of its own that are wrong or do not go together."""
+        """Refuse an invalid ``nu``."""
         why = "It is the share of the rows to be called novel."
         check_real("nu", self.nu, low=0.0, high=1.0, open_low=True, why=why)
 
@@ -370,7 +372,7 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
         return offset
 
     def score_samples(self, X: Any) -> Array:
-        """Values of f: the smaller, the more novel.
+        """Return values of f; lower values are more novel.
 
         Parameters
         ----------
@@ -384,7 +386,7 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
         return self.scores(X)[:, 0]
 
     def decision_function(self, X: Any) -> Array:
-        """``score_samples(X) - offset_``: below 0 for what is novel.
+        """Return ``score_samples(X) - offset_``: below 0 for novel rows.
 
         Parameters
         ----------
@@ -399,7 +401,7 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
         return scores - self.offset_
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """-1 for what is novel, +1 for the rest.
+        """Return -1 for novel rows and +1 for the others.
 
         Parameters
         ----------
@@ -413,7 +415,7 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
         return np.where(self.decision_function(X) < 0.0, -1, 1)
 
     def score_one(self, x: Any) -> float:
-        """Return how novel one row is, as River's detectors do: the larger, the more novel.
+        """Return how novel one row is, as River's detectors do; larger values are more novel.
 
         Parameters
         ----------
@@ -423,17 +425,17 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
         Returns
         -------
         score : float
-            ``-score_samples``; 0.0 before the first row was learned.
+            ``-score_samples``; 0.0 before any row was learned.
         """
         if not hasattr(self, "learner_"):
             return 0.0
         return -float(score_one(self, x)[0])
 
     def predict_one(self, x: Any) -> int:
-        """Say whether one row is novel.
+        """Return whether one row is novel, as -1 or +1.
 
-        After every row learned this measures ``offset_`` anew on the 1,000 rows kept;
-        :meth:`score_one` needs no offset and is quicker by far.
+        After every learned row this measures ``offset_`` again on the 1,000 kept rows;
+        :meth:`score_one` needs no offset and is far quicker.
 
         Parameters
         ----------
@@ -443,7 +445,7 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
         Returns
         -------
         label : int
-            -1 for a novel row, else +1; +1 before the first row was learned.
+            -1 for a novel row, else +1; +1 before any row was learned.
         """
         if not hasattr(self, "learner_"):
             return 1
@@ -452,7 +454,7 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
     # -- explanations ---------------------------------------------------------------------------
 
     def _explained(self) -> Explained:
-        """See :class:`Estimator`: of the decisions."""
+        """Return what explanations of the decisions need."""
         offset = self.offset_
         self.targets_ = replace(self.targets_, offset=offset)
         return super()._explained()

@@ -1,4 +1,4 @@
-"""Targets of pairwise learning: labels and groups as numbers, and what is minimised of pairs."""
+"""Targets of pairwise learning: labels and groups as numbers, and the objective on pairs."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from mercer.validation import positive, text
 
 Array = NDArray[np.float64]
 
-# In units of 1 / (L κ²) of pairs with labels of size 1: 16 times what the theorems allow, which
-# tuning improves little (docs/reproduction.md, yz-auc), except for losses that pull back from
-# margins that are large enough.
+# Automatic first step, in units of 1 / (L κ²) for pairs with labels of size 1: 16 times what the
+# theorems allow, which tuning improves little (docs/reproduction.md, yz-auc), except for losses
+# whose slope changes sign at large margins.
 _AUTO = 16.0
 _TYPICAL = 0.95
-_FEW = 200  # rows whose kernels tell how large those of pairs are
-# Labels are compared among so many rows of a sample.
+_FEW = 200  # rows used to estimate the size of the pair kernel
+# Number of sampled rows whose labels are compared.
 _MOST_COMPARED = 500
 _EXACT = 2**53
-#: The buffer that suits all labels, as errors recommend it.
+#: A buffer for any labels, as errors recommend it.
 FIFO_OF_50 = Setting("buffer", FIFO(50), "buffer=FIFO(50) of mercer.buffers")
 
 
@@ -57,24 +57,24 @@ _PARTS = Record(
 
 @dataclass(frozen=True)
 class Pairs(TaskTargets):
-    """What a model of pairs knows of their targets.
+    """Targets of learning on pairs of rows.
 
     Attributes
     ----------
     loss : MarginLoss
         Loss of a pair.
     labels : PairLabels
-        How the y of rows become numbers.
+        Converts the y of rows to numbers.
     buffer : Buffer
-        The earlier rows that a row is paired with.
+        Earlier rows that a row is paired with.
     pair_kernel : PairKernel
-        What kind of function of two points is learned.
+        Kind of function of two points.
     pair_label, normalize : str
-        What is learned of a pair, and what its slopes are divided by.
+        What is learned about a pair, and the divisor of its slopes.
     label_scale : float
-        Usual size of pair labels.
+        Typical size of pair labels.
     bound : float
-        Usual size of the pair kernel at a pair; 1 until a sample told.
+        Typical size of the pair kernel at a pair; 1 before it is measured.
     """
 
     loss: MarginLoss
@@ -88,24 +88,24 @@ class Pairs(TaskTargets):
 
     @property
     def has_scores(self) -> bool:
-        """Whether functions of pairs are differences of scores of rows."""
+        """Whether functions of pairs are differences of row scores."""
         return _makes_scores(self.pair_kernel)
 
     @property
     def outputs(self) -> Outputs:
-        """See :class:`Targets`: the scores of rows.
+        """The score of a row.
 
         Raises
         ------
         AttributeError
-            If there are none.
+            If rows have no scores.
         """
         check_scores(self.pair_kernel)
         return super().outputs
 
     @property
     def bilinear(self) -> bool:  # type: ignore[override]
-        """Whether functions are no differences or sums of functions of one point."""
+        """Whether functions are neither differences nor sums of functions of one point."""
         return self.pair_kernel.order == 2
 
     def objective(self, automatic: AutomaticStep | None) -> Pairwise:
@@ -127,18 +127,18 @@ class Pairs(TaskTargets):
         return np.column_stack([labels, group_numbers(groups, labels.size)])
 
     def measured(self, kernel: Kernel, sample: Any, X: Any, y: Any) -> tuple[Self, AutomaticStep]:
-        """See :class:`Targets`: of single rows; ``bound`` is that of pairs."""
+        """Return the record with its ``bound`` on pairs, and the safe steps for single rows."""
         curvature = self.objective(None).curvature
         automatic = automatic_step(kernel, sample, 1.0 if curvature is None else curvature, 1.0)
         return replace(self, bound=self.bound_of(kernel, sample)), automatic
 
     def bound_of(self, kernel: Kernel, sample: Any) -> float:
-        """Usual size of the pair kernel at pairs of rows."""
+        """Return the typical size of the pair kernel at pairs of rows."""
         gram = np.asarray(kernel(sample[:_FEW]), dtype=np.float64)
         if kernel.bound is not None:
             nonnegative = bool((gram >= 0.0).all())
             bound = self.pair_kernel.bound(kernel.bound, nonnegative=nonnegative)
-        else:  # points far from the origin, but near each other, may be pairs of small features
+        else:  # points far from the origin but close together may be pairs with small features
             bound = float(np.quantile(self.pair_kernel.of_gram(gram), _TYPICAL))
         return bound or 1.0
 
@@ -182,7 +182,7 @@ def _makes_scores(kernel: PairKernel) -> bool:
 
 
 def check_scores(kernel: PairKernel) -> None:
-    """Raise ``AttributeError`` if functions of pairs are no differences of scores of rows."""
+    """Raise ``AttributeError`` if functions of pairs are not differences of row scores."""
     if not _makes_scores(kernel):
         raise AttributeError(
             "Scores of single rows exist for pair_kernel='difference' only, whose functions are "
@@ -192,22 +192,22 @@ def check_scores(kernel: PairKernel) -> None:
 
 
 def group_numbers(group: Any, n_rows: int) -> Array:
-    """Numbers of the groups of rows; any labels will do.
+    """Return the groups of rows as numbers; any labels are allowed.
 
-    Text becomes the first 48 bits of its hash, so that no table grows with the stream; two of a
-    million different texts share a number with a probability of 0.2 %.
+    Text becomes the first 48 bits of its hash, so no table grows with the stream; among a million
+    different texts, two share a number with a probability of 0.2 %.
 
     Parameters
     ----------
     group : array-like of shape (n_rows,) or None
-        Group (query) of each row; None puts all rows in one.
+        Group (query) of each row; None puts all rows into one group.
     n_rows : int
-        How many rows there are.
+        Number of rows.
 
     Raises
     ------
     ValueError
-        If there is not one for each row, or one is missing.
+        If the number of groups differs, or a group is missing.
 
     Examples
     --------
@@ -226,7 +226,7 @@ def group_numbers(group: Any, n_rows: int) -> Array:
         raise ValueError("`group` has a value that is missing: give every row one.")
     if groups.dtype.kind in "biuf":
         numbers = groups.astype(np.float64)
-        large = np.abs(numbers) >= _EXACT  # neighbours would be one and the same
+        large = np.abs(numbers) >= _EXACT  # neighbouring integers would be equal as floats
         numbers[large] = _hashes(groups[large])
         return numbers
     return _hashes(groups)
@@ -239,7 +239,7 @@ def _hashes(groups: NDArray[Any]) -> Array:
 
 
 def label_scale(pair_label: str, labels: Array, kind: str) -> float:
-    """Root mean square of the pair labels that are not 0, on a sample of labels; 1 if none is.
+    """Return the root mean square of the nonzero pair labels on a sample; 1 if all are 0.
 
     Examples
     --------
@@ -249,7 +249,7 @@ def label_scale(pair_label: str, labels: Array, kind: str) -> float:
     if pair_label != "difference":
         return 1.0
     if kind == "two":
-        return 2.0  # of -1 and +1, even if one of them is still to come
+        return 2.0  # for classes -1 and +1, even if one of them is still to come
     labels = labels[:: max(1, labels.size // _MOST_COMPARED)]
     differences = np.subtract.outer(labels, labels)
     acting = differences[differences != 0.0]
@@ -257,7 +257,7 @@ def label_scale(pair_label: str, labels: Array, kind: str) -> float:
 
 
 def plain_labels(y: Any) -> NDArray[Any]:
-    """Labels as a vector of numbers or text; tables give them as Python objects.
+    """Return labels as a vector of numbers or text; tables give them as Python objects.
 
     Raises
     ------
@@ -269,15 +269,15 @@ def plain_labels(y: Any) -> NDArray[Any]:
 
 
 class PairLabels(NamedTuple):
-    """How the y of rows become numbers.
+    """Converts the y of rows to numbers.
 
     Attributes
     ----------
     kind : {"two", "real", "same"}
-        Two classes as -1 and +1, numbers as they are, or labels of any kind by their position.
+        Two classes as -1 and +1, numbers unchanged, or labels of any kind by their index.
     classes : ndarray
-        The classes seen so far: for "two" the one that ranks above comes second, for "same" in
-        the order of appearance.
+        Classes seen so far: for "two" the class that ranks above comes second, for "same" in order
+        of appearance.
     """
 
     kind: str
@@ -285,23 +285,23 @@ class PairLabels(NamedTuple):
 
     @classmethod
     def first(cls, y: Any, pair_label: str, per_class: bool | None, announced: Any) -> Self:
-        """Look at the first rows.
+        """Return the conversion for the first rows.
 
         Parameters
         ----------
         y : ndarray of shape (n,)
-            Their labels.
+            Labels of the rows.
         pair_label : {"sign", "difference", "same"}
-            What is learned of pairs.
+            What is learned about pairs.
         per_class : bool or None
             Whether the buffer keeps rows of two classes; None if that is open.
         announced : array-like of shape (2,) or None
-            The two classes, if they are known.
+            The two classes, if known.
 
         Raises
         ------
         ValueError
-            If y does not fit.
+            If y is invalid.
         """
         if pair_label == "same":
             return cls("same", np.asarray(y)[:0]).meet(y)
@@ -332,14 +332,14 @@ class PairLabels(NamedTuple):
                 parameter="y",
                 mend=Advice("Use ", FIFO_OF_50, ", or 'auto'."),
             )
-        # The sign of a difference needs no classes; its size does, as 0 and 1 are 2 apart.
+        # The sign of a difference needs no classes; its size does, since 0 and 1 then differ by 2.
         two = values.size <= 2 and (per_class is not False or pair_label == "difference")
         if two or not numeric:
             return cls("two", values)
         return cls("real", values[:0]).meet(y)
 
     def check_several(self, y: Any) -> None:
-        """Raise ``ValueError`` if all y are the same, or for "same" all different."""
+        """Raise ``ValueError`` if all y are equal, or for "same" all different."""
         n_values = np.unique(y).size
         if n_values < 2:
             raise ValueError(
@@ -354,12 +354,12 @@ class PairLabels(NamedTuple):
             )
 
     def meet(self, y: Any) -> Self:
-        """Return the labels after some more rows.
+        """Return the conversion after more rows.
 
         Raises
         ------
         ValueError
-            If y has a value that does not fit those before.
+            If y has a value that does not fit the earlier ones.
         """
         y = np.asarray(y)
         if self.kind == "real":
@@ -408,7 +408,7 @@ class PairLabels(NamedTuple):
         return grown
 
     def encode(self, y: Any) -> Array:
-        """Labels as numbers."""
+        """Return labels as numbers."""
         y = np.asarray(y)
         if self.kind == "real":
             return np.asarray(y, dtype=np.float64)
@@ -416,7 +416,7 @@ class PairLabels(NamedTuple):
             order = np.argsort(self.classes)
             places = np.searchsorted(self.classes, y, sorter=order)
             return np.asarray(order[places], dtype=np.float64)
-        # A class alone ranks above the one to come if it is above 0.
+        # A single class counts as the upper one if it is above 0.
         positive = y == self.classes[1] if self.classes.size == 2 else y > 0
         return np.where(positive, 1.0, -1.0)
 
@@ -444,14 +444,14 @@ class PairLabels(NamedTuple):
 
 
 def group_order(group: Any, generator: Any) -> NDArray[np.int64]:
-    """Random order of rows in which those of one group stay together.
+    """Return a random order of rows in which each group stays together.
 
     Parameters
     ----------
     group : array-like of shape (n_rows,)
         Group of each row.
     generator : numpy.random.Generator or numpy.random.RandomState
-        Where the order comes from.
+        Source of randomness.
 
     Returns
     -------

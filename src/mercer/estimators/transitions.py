@@ -1,4 +1,4 @@
-"""Transitions of a Markov chain: where they come from, checked arrays, rows for the loop."""
+"""Transitions of a Markov chain: their sources, checks, and rows for the loop."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from mercer.validation import check_choice, check_integer, integer, truth
 
 Array = NDArray[np.float64]
 
-# More breaks than this share of the transitions, and they are no trajectories.
+# With more breaks than this share of the transitions, they are not trajectories.
 _MOST_BREAKS = 0.1
 _FEW = 10
-# Transitions that automatic passes learn, and the most passes.
+# Number of transitions that automatic passes learn, and the largest number of passes.
 _ENOUGH = 100_000
 _MOST_PASSES = 10
 
@@ -34,14 +34,14 @@ class Transitions(NamedTuple):
     states: NDArray[np.floating]  # (n, n_features)
     rewards: Array  # (n,)
     next_states: NDArray[np.floating]  # (n, n_features)
-    terminals: NDArray[np.bool_]  # (n,), nothing comes after next_states
-    #: Where a trajectory is known to begin, (n,); None if the states must tell.
+    terminals: NDArray[np.bool_]  # (n,), whether the episode terminates in next_states
+    #: Where a trajectory begins, (n,); None if this must be inferred from the states.
     begins: NDArray[np.bool_] | None = None
     #: An independent second outcome: rewards, next states, terminals.
     second: tuple[Array, NDArray[np.floating], NDArray[np.bool_]] | None = None
 
     def in_units(self, scale: float) -> Transitions:
-        """Return the same with rewards in another unit."""
+        """Return the transitions with rewards divided by a unit."""
         if scale == 1.0:
             return self
         second = self.second
@@ -54,12 +54,12 @@ class Transitions(NamedTuple):
 
 
 def check_transitions(model: Any, raw: Transitions, *, reset: bool) -> Transitions:
-    """Check what a user gave.
+    """Check transitions given by the user.
 
     Parameters
     ----------
     model : estimator
-        Its number of features is set or compared with.
+        Estimator whose number of features is set or compared.
     raw : Transitions
         Array-likes; ``terminals`` may be None.
     reset : bool
@@ -113,7 +113,7 @@ def _outcome(
 
 
 def _filled(next_states: Any, states: NDArray[np.floating], terminals: NDArray[np.bool_]) -> Any:
-    """Put the states in the place of next states that do not count and are not finite."""
+    """Replace next states that do not count and are not finite by the states."""
     if not (
         terminals.any()
         and getattr(next_states, "shape", None) == states.shape
@@ -182,7 +182,7 @@ def _terminals(name: str, terminals: Any, n: int) -> NDArray[np.bool_]:
 
 
 def check_second(method: str, wanted: bool, given: bool) -> None:
-    """Raise ``ValueError`` unless a second outcome is given just where one is wanted."""
+    """Raise ``ValueError`` unless a second outcome is given exactly if the method needs one."""
     if given and not wanted:
         raise ValueError(
             f"`second` is for method='double_sampling', got it with method={method!r}, which looks "
@@ -198,12 +198,12 @@ def check_second(method: str, wanted: bool, given: bool) -> None:
 
 
 def passes(n_passes: int | str, n: int, method: str, needs_order: bool) -> int:
-    """Return how often to learn ``n`` transitions.
+    """Return the number of passes over ``n`` transitions.
 
     Raises
     ------
     ValueError
-        Unless it is an integer from 1, or "auto".
+        If ``n_passes`` is neither an integer of at least 1 nor "auto".
 
     Examples
     --------
@@ -225,9 +225,9 @@ def passes(n_passes: int | str, n: int, method: str, needs_order: bool) -> int:
 
 
 def spread_out(states: NDArray[np.floating], n: int) -> NDArray[np.floating]:
-    """Choose up to ``n`` different states, each the farthest from those before it.
+    """Choose up to ``n`` distinct states, each the farthest from those chosen before.
 
-    A policy may hold its system in one place for most of the time; that place counts once.
+    A policy may keep its system in one place most of the time; that place counts once.
 
     Examples
     --------
@@ -235,7 +235,7 @@ def spread_out(states: NDArray[np.floating], n: int) -> NDArray[np.floating]:
     array([5., 0., 1.])
     """
     rows = states.astype(np.float64, copy=False)
-    # What overflows is found, and said, by the kernel.
+    # The kernel finds and reports overflow.
     with np.errstate(over="ignore", invalid="ignore"):
         chosen = [int(np.argmax(np.sum(np.square(rows - rows.mean(axis=0)), axis=1)))]
         nearest = np.full(len(rows), np.inf)
@@ -254,16 +254,16 @@ def spread_out(states: NDArray[np.floating], n: int) -> NDArray[np.floating]:
 def interleaved(
     transitions: Transitions, discount: float, begins: NDArray[np.bool_] | None
 ) -> tuple[NDArray[np.floating], Array]:
-    """Rows x, x+ (or x, x+1, x+2) of each transition in turns, and their targets.
+    """Return the states x, x+ (or x, x+1, x+2) of transitions as consecutive rows, and targets.
 
     Parameters
     ----------
     transitions : Transitions
-        Checked.
+        Checked transitions.
     discount : float
-        gamma.
+        Discount gamma.
     begins : ndarray of shape (n,) or None
-        Where trajectories begin; None if that does not matter.
+        Where trajectories begin; None if that is not needed.
     """
     points = [transitions.states, transitions.next_states]
     outcomes = [(transitions.rewards, transitions.terminals)]
@@ -284,18 +284,18 @@ _TRAIL = Record(
 
 
 class Trail(NamedTuple):
-    """Whether transitions have come in the order in which they happened.
+    """Tracks whether transitions come in the order in which they happened.
 
     Attributes
     ----------
     last : ndarray of shape (n_features,) or None
-        State in which the stream stands; None at the beginning and between episodes.
+        Present state of the stream; None at the beginning and between episodes.
     n_seen : int
-        Transitions so far.
+        Number of transitions so far.
     n_breaks : int
-        How often the next one began elsewhere, the episode not being over.
+        How often a transition began elsewhere although the episode was not over.
     warned : bool
-        Whether the user was told.
+        Whether the user has been warned.
 
     Examples
     --------
@@ -312,7 +312,7 @@ class Trail(NamedTuple):
     warned: bool = False
 
     def follow(self, transitions: Transitions) -> tuple[NDArray[np.bool_], Trail]:
-        """Where trajectories begin among the next transitions, and where the stream then stands."""
+        """Return where trajectories begin among the next transitions, and the trail after them."""
         states, next_states, over = transitions[0], transitions[2], transitions[3]
         n = len(states)
         expected = np.ones(n, dtype=np.bool_)
@@ -329,7 +329,7 @@ class Trail(NamedTuple):
         return expected | moved, Trail(last, self.n_seen + n, n_breaks, self.warned)
 
     def checked(self, method: str) -> Trail:
-        """Return the trail, having warned once of transitions that are no trajectories."""
+        """Return the trail; warns once if transitions are not trajectories."""
         if self.warned or self.n_seen < _FEW or self.n_breaks <= _MOST_BREAKS * self.n_seen:
             return self
         warn_user(
@@ -361,17 +361,17 @@ class Trail(NamedTuple):
 
 
 def from_trajectories(trajectories: Any) -> Transitions:
-    """Transitions of whole trajectories, one after the other.
+    """Return the transitions of whole trajectories, one trajectory after the other.
 
     Parameters
     ----------
     trajectories : sequence of (states, rewards, terminated)
-        T + 1 states, T rewards, and whether the last state ended the episode for good.
+        T + 1 states, T rewards, and whether the episode terminated in the last state.
 
     Raises
     ------
     ValueError
-        If lengths do not fit, or there is none.
+        If lengths do not fit, or there are no transitions.
     """
     parts: list[tuple[NDArray[Any], ...]] = []
     for number, trajectory in enumerate(trajectories):
@@ -418,21 +418,21 @@ def collect(
     Parameters
     ----------
     env : gymnasium.Env
-        With observations in a ``Box``; they are flattened. Reset at the beginning and whenever an
-        episode ends; left open.
+        Environment with observations in a ``Box``, which are flattened. It is reset at the
+        beginning and after each episode, and left open.
     policy : callable
-        From an observation as the environment gives it to an action as it takes it.
+        Maps an observation of the environment to an action.
     n_steps : int
         Number of transitions.
     seed : int or None, default=None
-        Of the first reset, and of the action space, which policies may draw from.
+        Seed of the first reset, and of the action space, from which policies may draw.
 
     Raises
     ------
     ImportError
         If Gymnasium is not installed.
     ValueError
-        If observations are no vectors of numbers, or a parameter is wrong.
+        If observations are not vectors of numbers, or a parameter is invalid.
     """
     _check_env(env)
     check_integer("n_steps", n_steps, low=1)
@@ -453,7 +453,7 @@ def collect(
         # An environment may write the next observation into the same array.
         states.append(np.array(observation).ravel())
         observation, rewards[t], terminals[t], truncated, info = env.step(policy(observation))
-        # Wrappers that reset by themselves put the last observation of the episode here.
+        # Wrappers that reset by themselves store the last observation of the episode here.
         final = info.get("final_obs", info.get("final_observation"))
         next_states.append(np.array(observation if final is None else final).ravel())
         if (terminals[t] or truncated) and t + 1 < n_steps:

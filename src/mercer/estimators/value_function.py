@@ -34,24 +34,24 @@ from mercer.validation import check_choice, check_real, truth
 
 Array = NDArray[np.float64]
 
-# Transitions that the automatic step looks at.
+# Number of transitions used to find the automatic step.
 _FEW = 100
-# States, spread out over the sample, that length scales are taken from.
+# Number of states, spread over the sample, used to find length scales.
 _N_SPREAD = 300
 
 
 @dataclass(frozen=True)
 class Rewards(TaskTargets):
-    """What a value function knows of its rewards.
+    """Rewards of a value function: problem, position in the stream, and unit.
 
     Attributes
     ----------
     problem : Bellman
-        Discount and method.
+        Objective, with discount and method.
     trail : Trail
-        Where the stream stands.
+        Present position of the stream.
     scale : float
-        The unit in which rewards, and so values, are learned.
+        Unit in which rewards, and so values, are learned.
     """
 
     loss = None
@@ -62,12 +62,12 @@ class Rewards(TaskTargets):
 
     @property
     def n_scores(self) -> int:  # type: ignore[override]
-        """V, and h where the method has one."""
+        """2 if the method also learns h, else 1."""
         return self.problem.n_outputs
 
     @property
     def rows_per_sample(self) -> int:  # type: ignore[override]
-        """States of a transition."""
+        """Number of states of a transition."""
         return self.problem.n_rows
 
     @property
@@ -86,7 +86,7 @@ class Rewards(TaskTargets):
         return targets
 
     def measured(self, kernel: Kernel, sample: Any, X: Any, y: Any) -> tuple[Self, AutomaticStep]:
-        """See :class:`Targets`: from transitions, not from single states."""
+        """Return the record and the largest safe steps, measured on transitions."""
         # b / (c k(x, x) + (b - 1) r) for b transitions: c is the norm of the step at a single one,
         # r the rate of the mean step.
         problem, m = self.problem, self.problem.n_rows
@@ -123,56 +123,56 @@ class Rewards(TaskTargets):
 
 @storable
 class ValueFunction(TaskEstimator):
-    r"""Learn how much reward a policy will collect from each state, on a stream of transitions.
+    r"""Estimate the expected discounted reward of a policy from each state, on a stream.
 
     The value of a state is :math:`V(x) = E[\sum_t \gamma^t r_t \mid x_0 = x]`. It is learned from
-    transitions (state, reward, next state) of the policy by stochastic gradients in the RKHS of a
-    kernel; the expansion keeps V small.
+    transitions (state, reward, next state) of the policy by stochastic gradient steps in the RKHS
+    of a kernel; the expansion keeps V small.
 
     Parameters
     ----------
     discount : float
         gamma, in [0, 1): a reward t steps ahead counts ``discount**t``.
     method : str, default="td"
-        How the next state's value, itself an estimate, is dealt with
-        (:class:`mercer.objectives.Bellman` has the steps):
+        How to handle the next state's value, which is itself an estimate (steps:
+        :class:`mercer.objectives.Bellman`):
 
-        - ``"td"``, temporal differences: quickest and most exact on transitions of the policy
-          itself, in any order. May diverge on those of another policy.
-        - ``"gtd2"``, ``"tdc"``: the same solution by true gradients. A second function h(x), the
-          expected temporal difference, is learned along (:meth:`predict_auxiliary`); slower.
-        - ``"double_sampling"``: minimises the squared expected temporal difference, COLK,
-          eq. (15). Needs a second next state drawn independently from the same state, so a
-          simulator.
-        - ``"residual"``: minimises the squared temporal difference. Biased wherever transitions
-          are random; right for deterministic ones.
-        - ``"pkgtd"``: one running mean of temporal differences in place of h, as in the
-          literature. Needs transitions in the order in which they happened (``shuffle`` does not
-          apply), in one pass, and is biased unless its rate is 1 - discount.
+        - ``"td"``, temporal differences: fastest and most accurate on transitions of the policy
+          itself, in any order. May diverge on transitions of another policy.
+        - ``"gtd2"``, ``"tdc"``: the same solution by true gradients. They also learn a second
+          function h(x), the expected temporal difference (:meth:`predict_auxiliary`); slower.
+        - ``"double_sampling"``: minimises the squared expected temporal difference, COLK, eq. (15).
+          Needs a second next state drawn independently from the same state, so a simulator.
+        - ``"residual"``: minimises the squared temporal difference. Correct for deterministic
+          transitions, biased for random ones.
+        - ``"pkgtd"``: a running mean of temporal differences in place of h, as in the literature.
+          Needs transitions in the order in which they happened (``shuffle`` does not apply), in one
+          pass, and is biased unless its rate is 1 - discount.
     kernel : str, Kernel or callable, default="gaussian"
-        Kernel (:mod:`mercer.kernels`); ``"auto"`` is a Gaussian of standardised inputs.
+        Kernel (:mod:`mercer.kernels`); ``"auto"`` is a Gaussian kernel on standardised inputs.
     expansion : str or Expansion, default="auto"
         How V stays small (:mod:`mercer.expansions`); ``"auto"`` is ``KOMP(max_size=1000)``. Random
         features must have ``mode="faithful"``. V and h share the points, and a tolerance bounds
-        the error of both together.
+        their joint error.
     step_size : float, callable or "auto", default="auto"
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it. ``"auto"``
         takes a large safe step (:class:`mercer.learning.AutomaticStep`).
     auxiliary_step : float or "auto", default="auto"
-        "gtd2" and "tdc": step size of h in units of that of V; ``"auto"`` is 0.2 and 1. "tdc" with
-        less is quicker, but may diverge on transitions of another policy. "pkgtd": rate of the
-        running mean, in (0, 1]; ``"auto"`` is 1 - discount, with which its solution is that of
-        temporal differences. The other methods have nothing of the kind and do not look at it.
+        "gtd2" and "tdc": step size of h relative to the step size of V; ``"auto"`` is 0.2 and 1. A
+        smaller value makes "tdc" faster, but it may diverge on transitions of another policy.
+        "pkgtd": rate of the running mean, in (0, 1]; ``"auto"`` is 1 - discount, which gives the
+        solution of temporal differences. Other methods ignore it.
     regularization : float, default=1e-6
-        Ridge parameter; it shrinks h like V.
+        Ridge parameter; it shrinks h as well as V.
     normalize_rewards : bool, default=False
         Whether rewards are learned in units of their standard deviation in the first call; values
-        are in their own units. Then neither tolerance nor ``history_`` depends on their unit.
+        are returned in the original units. Then neither tolerance nor ``history_`` depends on the
+        unit.
     batch_size : int, default=32
         Transitions per step.
     n_passes : int or "auto", default="auto"
-        Passes of ``fit`` over the transitions. ``"auto"`` learns about 100,000, in at most 10; one
-        pass with "pkgtd". Where V has not converged the mean of
+        Passes of ``fit`` over the transitions. ``"auto"`` learns about 100,000 transitions, in at
+        most 10 passes; "pkgtd" makes one pass. If V has not converged, the mean of
         :meth:`temporal_difference_errors` is not near 0.
     shuffle : bool, default=True
         Whether ``fit`` visits the transitions of each pass in random order.
@@ -180,11 +180,11 @@ class ValueFunction(TaskEstimator):
         Predict with averaged coefficients: a mean of the iterates whose weights grow like t³
         (``"suffix"``), the plain mean (``"polyak"``), or the last iterate (None).
     n_jobs : int or None, default=None
-        Threads of ``fit``, ``partial_fit`` and predictions by sums over rows; None is 1, unless a
-        ``joblib.parallel_config`` says otherwise, and -1 all cores. The model is the same bit for
-        bit. Steps go on one core. It is not stored in files.
+        Threads of ``fit``, ``partial_fit`` and predictions, for learning by sums; -1 for all cores.
+        None is 1, unless a ``joblib.parallel_config`` says otherwise. The model is the same bit for
+        bit. Learning by steps uses one core. Not stored in files.
     random_state : int, RandomState instance or None, default=None
-        Seed for shuffling and for the sample that automatic choices look at.
+        Seed for shuffling and for the sample used by automatic choices.
     verbose : int, default=0
         1 reports progress on standard error.
 
@@ -199,10 +199,10 @@ class ValueFunction(TaskEstimator):
     kernel_ : Kernel
         The kernel with its numbers resolved.
     n_samples_seen_ : int
-        Transitions learned, counting every pass.
+        Transitions learned, counted in every pass.
     history_ : History
         Progressive squared temporal difference, model order and compression error; its rows are
-        states, two for each transition.
+        states, two per transition.
     n_features_in_ : int
         Number of inputs.
 
@@ -212,7 +212,7 @@ class ValueFunction(TaskEstimator):
 
     Examples
     --------
-    A walk 0 -> 1 -> 2 that ends in 3; each step but the last is free.
+    A walk 0 -> 1 -> 2 that ends in 3; only the last step has a reward.
 
     >>> import numpy as np
     >>> from mercer.kernels import Gaussian
@@ -274,27 +274,27 @@ class ValueFunction(TaskEstimator):
         second: Any = None,
         callback: Callback = None,
     ) -> Self:
-        """Learn from all transitions, ``n_passes`` times, starting afresh.
+        """Learn all transitions from scratch, in ``n_passes`` passes.
 
         Parameters
         ----------
         states : array-like of shape (n, n_features)
-            States; float32 is kept and computed in, all else becomes float64.
+            States; float32 is kept and used in computations, all other types become float64.
         rewards : array-like of shape (n,)
-            Rewards on the way to the next states.
+            Rewards of the transitions.
         next_states : array-like of shape (n, n_features)
-            The states after them.
+            Next states.
         terminals : array-like of bool, shape (n,), default=None
-            Whether the episode ended for good in the next state, whose value is 0 then. An episode
-            that was only cut off is not terminal. None: none is.
+            Whether the episode terminated in the next state, whose value is then 0. A truncated
+            episode is not terminal. None: no next state is terminal.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the transitions; they multiply the temporal difference.
+            Weights of the transitions, which multiply the temporal difference.
         second : tuple (rewards, next_states, terminals), default=None
-            A second outcome of each transition, drawn independently from the same state; for
+            An independent second outcome of each transition from the same state, for
             ``method="double_sampling"``.
         callback : callable, default=None
-            Called with a :class:`~mercer.estimators.Progress` every few thousand states; a true
-            result stops the fit.
+            Called with a :class:`~mercer.estimators.Progress` every few thousand states; stops the
+            fit if it returns a true value.
 
         Returns
         -------
@@ -303,9 +303,9 @@ class ValueFunction(TaskEstimator):
         Raises
         ------
         ValueError
-            For wrong parameters or data, or if the kernel overflows; the model stays as it was.
+            For invalid parameters or data, or if the kernel overflows; the model is unchanged.
         mercer.exceptions.DivergenceError
-            If the step size is too large for the data; the model stays as it was.
+            If the step size is too large for the data; the model is unchanged.
         """
         raw = Transitions(states, rewards, next_states, terminals, None, second)
         return self._fit(Given(raw, None, sample_weight), callback)
@@ -320,13 +320,13 @@ class ValueFunction(TaskEstimator):
         *,
         second: Any = None,
     ) -> Self:
-        """Learn from some more transitions, in order, ``batch_size`` at a time.
+        """Learn more transitions, in order, ``batch_size`` at a time.
 
-        The first call fixes, on its states, what was left to choose: the length scale of the
-        kernel, the automatic step size and tolerance. Start with some hundred typical transitions,
-        or give numbers. A trajectory may go on from call to call. Its neighbours are alike: with
-        steps that stay as large as the automatic ones that leaves a bias, so give a schedule that
-        falls (:class:`mercer.schedules.InverseTime`), or collect transitions and shuffle them.
+        The first call fixes all automatic choices on its states: length scale, step size and
+        tolerance. Start with some hundred typical transitions, or give numbers. A trajectory may
+        continue from call to call. Consecutive transitions are alike, which leaves a bias if steps
+        stay as large as the automatic ones: use a falling schedule
+        (:class:`mercer.schedules.InverseTime`), or collect transitions and shuffle them.
 
         Parameters
         ----------
@@ -340,21 +340,21 @@ class ValueFunction(TaskEstimator):
         Raises
         ------
         ValueError
-            For wrong parameters or data, or if the kernel overflows; the model stays as it was.
+            For invalid parameters or data, or if the kernel overflows; the model is unchanged.
         mercer.exceptions.DivergenceError
-            If the step size is too large for the data; the model stays as it was.
+            If the step size is too large for the data; the model is unchanged.
         """
         raw = Transitions(states, rewards, next_states, terminals, None, second)
         return self._partial_fit(Given(raw, None, sample_weight, more=True))
 
     def fit_trajectories(self, trajectories: Any) -> Self:
-        """Learn from whole trajectories, starting afresh; see :meth:`fit`.
+        """Learn whole trajectories from scratch; see :meth:`fit`.
 
         Parameters
         ----------
         trajectories : list of (states, rewards, terminated)
-            States of shape (T + 1, n_features), rewards of shape (T,), and whether the last state
-            ended the episode for good; if it was only cut off there, its value counts.
+            States of shape (T + 1, n_features), rewards of shape (T,), and whether the episode
+            terminated in the last state; if it was only truncated there, its value counts.
 
         Returns
         -------
@@ -363,7 +363,7 @@ class ValueFunction(TaskEstimator):
         return self._fit(Given(from_trajectories(trajectories)))
 
     def partial_fit_trajectories(self, trajectories: Any) -> Self:
-        """Learn from some more whole trajectories; see :meth:`fit_trajectories`.
+        """Learn more whole trajectories; see :meth:`fit_trajectories`.
 
         Parameters
         ----------
@@ -379,20 +379,20 @@ class ValueFunction(TaskEstimator):
     def fit_env(
         self, env: Any, policy: Callable[[Any], Any], n_steps: int, seed: int | None = None
     ) -> Self:
-        """Follow a policy in a Gymnasium environment, and learn its value afresh.
+        """Follow a policy in a Gymnasium environment, and learn its value from scratch.
 
         Parameters
         ----------
         env : gymnasium.Env
-            With observations in a ``Box``, which are flattened; any actions. It is reset at the
-            beginning and after each episode. Beyond the end of an episode the value is 0 if it
-            was terminated, and that of the last observation if it was truncated.
+            Environment with observations in a ``Box``, which are flattened, and any actions. It is
+            reset at the beginning and after each episode. After an episode the value is 0 if it was
+            terminated, and the value of the last observation if it was truncated.
         policy : callable
-            From an observation, as the environment gives it, to an action.
+            Maps an observation of the environment to an action.
         n_steps : int
-            Steps to make in the environment; they are kept until all are made.
+            Number of steps in the environment; all are kept before learning.
         seed : int or None, default=None
-            Of the environment's first reset, and of its action space.
+            Seed of the environment's first reset, and of its action space.
 
         Returns
         -------
@@ -403,14 +403,14 @@ class ValueFunction(TaskEstimator):
         ImportError
             If Gymnasium is not installed.
         ValueError
-            If observations are no arrays of numbers, or as in :meth:`fit`.
+            If observations are not arrays of numbers, or as in :meth:`fit`.
         """
         return self._fit(Given(collect(env, policy, n_steps, seed)))
 
     def partial_fit_env(
         self, env: Any, policy: Callable[[Any], Any], n_steps: int, seed: int | None = None
     ) -> Self:
-        """Make some more steps in an environment, from a reset, and learn them.
+        """Reset an environment, make more steps in it, and learn them.
 
         Parameters
         ----------
@@ -426,7 +426,7 @@ class ValueFunction(TaskEstimator):
     # -- rows -----------------------------------------------------------------------------------
 
     def _checked(self, given: Given, known: Rewards | None, plan: Plan) -> Data:
-        """See :class:`KernelEstimator`: a transition becomes rows x, x+ (x+1, x+2) in turns."""
+        """Check transitions, and return their states x, x+ (x+1, x+2) as consecutive rows."""
         first = known is None
         problem, trail = (
             (self._bellman(), Trail()) if known is None else (known.problem, known.trail)
@@ -454,20 +454,20 @@ class ValueFunction(TaskEstimator):
         return Data(rows, targets, weights, Rewards(problem, trail, scale), order)
 
     def _sample(self, data: Data, generator: np.random.RandomState) -> Any:
-        """See :class:`KernelEstimator`: different states."""
+        """Return distinct states for automatic choices."""
         return spread_out(super()._sample(data, generator), _N_SPREAD)
 
     # -- parameters -----------------------------------------------------------------------------
 
     def _check_problem(self, plan: Plan) -> None:
-        """Refuse parameters of its own that are wrong or do not go together."""
+        """Refuse invalid or contradictory parameters of a value function."""
         self._bellman()
         truth()("normalize_rewards", self.normalize_rewards)
 
     _checks = (*TaskEstimator._checks, _check_problem)
 
     def _bellman(self) -> Bellman:
-        """Return the objective that the parameters ask for."""
+        """Return the objective for the parameters."""
         auxiliary: Any = self.auxiliary_step
         if isinstance(auxiliary, str):
             check_choice("auxiliary_step", auxiliary, ("auto",))
@@ -497,7 +497,7 @@ class ValueFunction(TaskEstimator):
         return self.targets_.answers(scores)[:, 0]
 
     def predict_auxiliary(self, states: Any) -> Array:
-        """Estimate the expected temporal difference, E[delta | x]; 0 where V is consistent.
+        """Estimate the expected temporal difference, E[delta | x]; it is 0 where V is consistent.
 
         Parameters
         ----------
@@ -511,7 +511,7 @@ class ValueFunction(TaskEstimator):
         Raises
         ------
         AttributeError
-            For methods other than "gtd2" and "tdc", which have no such function.
+            For methods other than "gtd2" and "tdc", which do not learn it.
         """
         self._fitted()
         if self.targets_.problem.method not in AUXILIARY:
@@ -524,7 +524,7 @@ class ValueFunction(TaskEstimator):
     def temporal_difference_errors(
         self, states: Any, rewards: Any, next_states: Any, terminals: Any = None
     ) -> Array:
-        """Temporal differences r + discount · V(next state) - V(state) of transitions.
+        """Return temporal differences r + discount · V(next state) - V(state) of transitions.
 
         Parameters
         ----------
@@ -534,7 +534,7 @@ class ValueFunction(TaskEstimator):
         Returns
         -------
         errors : ndarray of shape (n,)
-            Their mean over transitions from one state is 0 if V is right.
+            If V is correct, their mean over transitions from any state is 0.
         """
         self._fitted()
         given = Transitions(states, rewards, next_states, terminals)
@@ -545,18 +545,18 @@ class ValueFunction(TaskEstimator):
         return r + continuation * ahead - values
 
     def score(self, states: Any, returns: Any, sample_weight: Any = None) -> float:
-        """Coefficient of determination R² of the values, against returns.
+        """Return R² of the values against returns.
 
         Parameters
         ----------
         states : array-like of shape (n, n_features)
             States.
         returns : array-like of shape (n,)
-            Discounted sums of rewards from there on, or exact values. Returns of random
-            trajectories have a spread of their own, so R² stays below 1. Not rewards: searches of
-            scikit-learn pass these and choose wrongly, so compare settings by hand.
+            Discounted sums of rewards from each state on, or exact values. Returns of random
+            trajectories vary, so R² stays below 1. These are not rewards: scikit-learn's searches
+            pass rewards and choose wrongly, so compare settings by hand.
         sample_weight : array-like of shape (n,), default=None
-            Weights.
+            Weights of the states.
 
         Returns
         -------

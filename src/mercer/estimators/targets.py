@@ -169,7 +169,7 @@ class Targets(ABC):
 
     @abstractmethod
     def loss_to_state(self) -> dict[str, Any]:
-        """Return the loss, with its risk and reservoir if any, as plain data."""
+        """Return the loss as plain data, and what belongs to it."""
 
     @abstractmethod
     def to_state(self) -> dict[str, Any]:

@@ -62,8 +62,9 @@ def faithful_descent(
 ) -> Array:
     """DSG, Algorithm 1, for the square loss: a new block of features in every step.
 
-    The function is kept on all rows and each new block is pushed to all of them (right-looking):
-    the same coefficients as by Algorithm 2 on each batch, without going through all old blocks.
+    The function values are kept at all rows and each new block is added to all of them
+    (right-looking): this gives the same coefficients as Algorithm 2 on each batch, without visiting
+    all old blocks.
 
     Parameters
     ----------
@@ -89,14 +90,14 @@ def faithful_descent(
     Returns
     -------
     coefficients : ndarray of shape (n_steps, block_size, n_targets)
-        Those of the mean of the iterates after steps T/2 + 1 .. T.
+        Coefficients of the mean of the iterates after steps T/2 + 1 .. T.
 
     Raises
     ------
     ValueError
         If a step times ν is above 1.
     DivergenceError
-        If the function grows beyond all proportion.
+        If the function grows without bound.
     """
     n, C = targets.shape
     prepared = blocks.prepare(X)
@@ -227,8 +228,8 @@ def column_variances(blocks: FeatureBlocks, solve: Solver, X: Array, X_test: Arr
 
     The targets of the problem of test point :math:`x_\star` are :math:`k(x_\star, x_j)`; its
     solution f gives the variance :math:`k(x_\star, x_\star) - f(x_\star)`. Both k are the kernel
-    itself, not the estimate of it by the features that f is made of: that one would bring the
-    features' error into the prior variance, too, which is most of the variance far from the data.
+    itself, not its estimate by the features of f: that estimate would add the features' error to
+    the prior variance, which is most of the variance far from the data.
 
     Parameters
     ----------
@@ -256,7 +257,7 @@ def column_variances(blocks: FeatureBlocks, solve: Solver, X: Array, X_test: Arr
         for b, block in enumerate(coefficients):
             total += np.einsum("im,mi->i", blocks.of(prepared, b), block)
         explained[start : start + _COLUMNS] = total
-    # The estimate has an error of its own, which may exceed a small variance.
+    # The estimate has an error, which may exceed a small variance.
     return np.asarray(np.maximum(kernel.diag(X_test) - explained, 0.0))
 
 
@@ -319,7 +320,7 @@ def operator_descent(
     ValueError
         If a step times ν is above 1.
     DivergenceError
-        If the operator grows beyond all proportion.
+        If the operator grows without bound.
     """
     m = blocks.block_size
     theta = np.zeros((n_steps * m, n_steps * m))
@@ -356,7 +357,7 @@ def operator_variances(blocks: FeatureBlocks, theta: Array, X: Array) -> Array:
     blocks : FeatureBlocks
         Features that ``theta`` was learned with.
     theta : ndarray of shape (n_blocks * block_size, n_blocks * block_size)
-        From :func:`operator_descent`.
+        Result of :func:`operator_descent`.
     X : ndarray of shape (n, n_inputs)
         Test points.
 
@@ -395,9 +396,9 @@ def _check_memory(operator: Operator) -> None:
 class Operator(Component):
     """Variances from one operator for all test points: DSG, Section 4, route 1.
 
-    It needs no test point while it learns, but a matrix of (n_steps * block_size)² numbers, so it
-    makes few steps, and its errors are often larger than the variances: it tells where the
-    function is uncertain, not how much. It is learned with the first variance that is asked for.
+    It needs no test points while it learns, but a matrix of (n_steps * block_size)² numbers, so it
+    makes few steps, and its errors are often larger than the variances: it shows where the function
+    is uncertain, not by how much. It is learned when a variance is first asked for.
 
     Parameters
     ----------
@@ -474,7 +475,7 @@ class Method(Component):
         step : AutomaticStep
             Step size where none was given.
         seed : int
-            Of the order of the rows.
+            Seed for the order of the rows.
         """
 
     _parameters = parameters(variance=_check_variance)
@@ -483,8 +484,8 @@ class Method(Component):
 class Cyclic(Method):
     """Block coordinate descent on all rows: the mean on many features in linear memory.
 
-    Each visit solves for one block of features, the others fixed, and the visits converge to the
-    exact posterior mean on all of them. Features of a block are made anew at each visit.
+    Each visit solves for one block of features with the others fixed, and the visits converge to
+    the exact posterior mean on all features. The features of a block are recomputed at each visit.
 
     Parameters
     ----------
@@ -642,7 +643,7 @@ def as_method(value: Any) -> Method | InducingPoints:
     Raises
     ------
     ValueError
-        If ``value`` is none of these.
+        If ``value`` is of another kind.
 
     Examples
     --------
@@ -692,7 +693,7 @@ class DescentPosterior(Passing, Recorded):
     step : AutomaticStep
         Step size where none was given.
     seed : int
-        Of the order of the rows.
+        Seed for the order of the rows.
     """
 
     _passing: ClassVar[dict[str, Any]] = {"_theta": None}
@@ -794,7 +795,7 @@ class DescentPosterior(Passing, Recorded):
 
     @property
     def n_rows(self) -> int:
-        """Rows learned, those of weight 0 left out."""
+        """Rows learned, without rows of weight 0."""
         return int(self.row_weights.size)
 
     @property

@@ -1,4 +1,4 @@
-"""Exact posteriors from streaming sums: on fixed features, and on a dictionary of inducing points.
+"""Exact posteriors from streaming sums: on fixed features, or on a dictionary of inducing points.
 
 The points are chosen from the first rows of a stream and then fixed.
 """
@@ -34,11 +34,11 @@ from mercer.validation import choice, integer, or_auto, parameters, real
 
 Array = NDArray[np.float64]
 
-_FEWEST, _MOST = 2_000, 30_000  # first rows, where their number is chosen
+_FEWEST, _MOST = 2_000, 30_000  # limits of the automatic number of first rows
 
 
 class FeatureSource(Protocol):
-    """Features of rows whose inner products are, or stand for, a kernel."""
+    """Features of rows whose inner products equal, or approximate, a kernel."""
 
     kernel: Kernel
 
@@ -48,20 +48,21 @@ class FeatureSource(Protocol):
         ...
 
     def prepare(self, X: Array) -> tuple[Any, ...]:
-        """Rows as arrays of as many rows; ValueError outside the kernel's domain."""
+        """Return arrays for the same number of rows; ValueError outside the kernel's domain."""
         ...
 
     def of(self, prepared: tuple[Any, ...], number: int = 0) -> Array:
-        """Features of prepared rows, shape (n, M), C-ordered and the caller's own."""
+        """Return a new C-ordered array of features of prepared rows, shape (n, M)."""
         ...
 
 
 class FeaturePosterior(Passing, Recorded):
     r"""Gaussian process whose kernel is :math:`z(x)^T z(x')` for M features.
 
-    The posterior is exact for that kernel. Of random features it is a Monte Carlo estimate of the
-    one asked for, whose error falls like :math:`1 / \sqrt{M}`. Memory is M²/2 numbers, and M² more
-    to predict, whatever the number of rows, which may come in any number of calls.
+    The posterior is exact for that kernel. For random features it is a Monte Carlo estimate of the
+    posterior of the intended kernel, with an error that falls like :math:`1 / \sqrt{M}`. Memory is
+    M²/2 numbers, and M² more to predict, for any number of rows, which may come in any number of
+    calls.
 
     Parameters
     ----------
@@ -72,9 +73,9 @@ class FeaturePosterior(Passing, Recorded):
     noise : float
         Variance of the noise.
     normalize : bool
-        Whether the model is of the targets less their mean and over their standard deviation.
+        Whether to subtract the mean of the targets and divide by their standard deviation.
     chunk : int
-        Rows at a time.
+        Number of rows processed at a time.
     """
 
     _passing: ClassVar[dict[str, Any]] = {"_solved": None}
@@ -92,11 +93,11 @@ class FeaturePosterior(Passing, Recorded):
 
     @property
     def n_rows(self) -> int:
-        """Rows learned, those of weight 0 left out."""
+        """Rows learned, without rows of weight 0."""
         return self.statistics.n_rows
 
     def learn(self, X: Array, targets: Array, weights: Array) -> None:
-        """Add rows; all of them or, after an error, none.
+        """Add rows; all of them or, if an error occurs, none.
 
         Parameters
         ----------
@@ -137,17 +138,17 @@ class FeaturePosterior(Passing, Recorded):
         self.statistics, self._solved = statistics, None
 
     def merge(self, other: FeaturePosterior) -> None:
-        """Add the rows of another posterior, which stays as it is; the noise stays, too.
+        """Add the rows of another posterior, which is not changed; this one keeps its noise.
 
         Parameters
         ----------
         other : FeaturePosterior
-            On the same features, of as many targets, normalised alike.
+            Posterior with the same features, number of targets and normalisation.
 
         Raises
         ------
         ValueError
-            If these differ; neither posterior has changed then.
+            If these differ; then neither posterior is changed.
         """
         if self.blocks != other.blocks:
             raise ValueError(
@@ -166,7 +167,7 @@ class FeaturePosterior(Passing, Recorded):
         self.statistics, self._solved = statistics, None
 
     def emptied(self) -> Self:
-        """Return the same model of no rows: for those that are learned elsewhere."""
+        """Return the same model without rows, to learn rows elsewhere."""
         n_targets = self.statistics.products.shape[1]
         return type(self)(self.blocks, n_targets, self.noise, self.normalize, self.chunk)
 
@@ -200,7 +201,7 @@ class FeaturePosterior(Passing, Recorded):
         return np.repeat(posterior.mean, n_samples, axis=1) + deviations
 
     def in_units(self, values: Array, n_samples: int) -> Array:
-        """Values of drawn functions, (n, n_targets * n_samples), in units of the targets.
+        """Return values of drawn functions, (n, n_targets * n_samples), in units of the targets.
 
         Returns
         -------
@@ -211,7 +212,7 @@ class FeaturePosterior(Passing, Recorded):
         return scaled + mean[:, np.newaxis]
 
     def log_marginal_likelihood(self, noise: float | None = None) -> float:
-        """Log density of the targets learned, for this noise or another one."""
+        """Return the log density of the learned targets, for this or another noise."""
         return self.solution(noise)[1]
 
     def effective_dimension(self) -> float:
@@ -241,29 +242,29 @@ class FeaturePosterior(Passing, Recorded):
         return np.zeros(n_targets), np.ones(n_targets)
 
     def set_noise(self, noise: float) -> None:
-        """Take another noise; the sums do not depend on it."""
+        """Change the noise; the sums do not depend on it."""
         if noise != self.noise:
             self.noise, self._solved = noise, None
 
     def solution(self, noise: float | None = None) -> tuple[WeightPosterior, float, Array, Array]:
-        """Posterior of the weights, log likelihood, mean and scale of the targets.
+        """Return the posterior of the weights, log likelihood, mean and scale of the targets.
 
         Parameters
         ----------
         noise : float, default=None
-            Another noise than that of the model.
+            Noise to use in place of the model's.
         """
         if noise is not None and noise != self.noise:
             mean, scale = self.normalization()
             return *weight_posterior(self.statistics, noise, mean, scale), mean, scale
-        # Once for all rows learned, when somebody asks.
+        # Computed once for all learned rows, on request.
         if self._solved is None:
             mean, scale = self.normalization()
             self._solved = *weight_posterior(self.statistics, self.noise, mean, scale), mean, scale
         return self._solved
 
     def by_chunks(self, X: Array, function: Callable[[Array], Array]) -> Array:
-        """Return a function of the features of rows, made for some rows at a time."""
+        """Return a function of the features of rows, computed for some rows at a time."""
         prepared = self.blocks.prepare(X)
         parts = [
             function(self.blocks.of(tuple(part[start : start + self.chunk] for part in prepared)))
@@ -283,20 +284,20 @@ def _check_first_rows(points: InducingPoints) -> None:
 class InducingPoints(Component):
     """A dictionary of inducing points, chosen from the first rows and then fixed.
 
-    The first rows are kept until there are enough of them to choose the points from; from then on
-    sums over the rows that take ``size``² numbers. Until then predictions are those of points
-    chosen from the rows so far: of up to ``size`` rows all, which is the exact Gaussian process.
+    The first rows are kept until there are enough to choose the points; afterwards only sums over
+    the rows are kept, which take ``size``² numbers. Until then predictions use points chosen from
+    the rows so far: all of them, up to ``size`` rows, which is the exact Gaussian process.
 
     Parameters
     ----------
     size : int, default=1000
-        Most inducing points.
+        Largest number of inducing points.
     centers : {"kmeans", "uniform", "leverage"}, default="kmeans"
-        How they are chosen: means of clusters of the first rows, rows drawn at random, or rows
+        How points are chosen: means of clusters of the first rows, rows drawn at random, or rows
         drawn by their ridge leverage (:func:`mercer.sums.choose_centers`).
     first_rows : int or "auto", default="auto"
-        Rows that they are chosen from, at least ``size``. "auto" means five times ``size``, but
-        from 2,000 to 30,000 where ``size`` allows.
+        Number of rows from which points are chosen, at least ``size``. "auto" is five times
+        ``size``, between 2,000 and 30,000 if ``size`` allows.
 
     Raises
     ------
@@ -339,7 +340,7 @@ class InducingPoints(Component):
 
     @property
     def n_first_rows(self) -> int:
-        """Rows that the points are chosen from."""
+        """Number of rows from which the points are chosen."""
         if isinstance(self.first_rows, str):
             return max(self.size, min(max(5 * self.size, _FEWEST), _MOST))
         return int(self.first_rows)
@@ -349,12 +350,12 @@ class InducingFeatures:
     r"""Features :math:`z(x) = L^{-1} k(D, x)` with :math:`LL^T = k(D, D)` for a dictionary D.
 
     Their inner products are :math:`q(x, x') = k(x, D) k(D, D)^{-1} k(D, x')`, the part of the
-    kernel that functions on D hold: k itself where x or x' is in D, never more than k elsewhere.
+    kernel that functions on D represent: k itself if x or x' is in D, otherwise at most k.
 
     Parameters
     ----------
     kernel : Kernel
-        With its numbers resolved.
+        Kernel with its numbers resolved.
     points : ndarray of shape (n_points, n_inputs)
         Dictionary, in float64.
 
@@ -372,11 +373,11 @@ class InducingFeatures:
     def __init__(self, kernel: Kernel, points: Array) -> None:
         self.kernel = kernel
         self.basis = KernelBasis(kernel, points)
-        # With jitter the points are known up to a little noise: still a part of the kernel.
+        # Jitter amounts to a little noise at the points: the result is still a part of the kernel.
         self._lower = factor_ridge(self.basis.penalty(), 0.0).lower
 
     def __eq__(self, other: object) -> bool:
-        """Whether kernel and points are the same."""
+        """Return whether kernel and points are equal."""
         return isinstance(other, InducingFeatures) and self.basis == other.basis
 
     __hash__ = None  # type: ignore[assignment]
@@ -396,7 +397,7 @@ class InducingFeatures:
         return (np.ascontiguousarray(X, dtype=np.float64),)
 
     def of(self, prepared: tuple[Array], number: int = 0) -> Array:
-        """Features of prepared rows, shape (n, n_points); there is one block of them."""
+        """Return features of prepared rows, shape (n, n_points); there is only one block."""
         return self.whiten(self.basis.features(prepared[0]).T).T
 
     def whiten(self, values: Any) -> Array:
@@ -410,16 +411,16 @@ class InducingFeatures:
 
 @dataclass
 class _Sums:
-    """What is known of the rows through a dictionary.
+    """Sums over the rows, on the features of a dictionary.
 
     Attributes
     ----------
     features : InducingFeatures
-        Of the dictionary.
+        Features of the dictionary.
     posterior : FeaturePosterior
-        On them.
+        Posterior on these features.
     prior_sum : float
-        Of w k(x, x) over the rows.
+        Sum of w k(x, x) over the rows.
     """
 
     features: InducingFeatures
@@ -427,19 +428,19 @@ class _Sums:
     prior_sum: float = 0.0
 
     def learn(self, rows: Rows) -> None:
-        """Add rows; all of them or, after an error, none."""
+        """Add rows; all of them or, if an error occurs, none."""
         prior = self.features.kernel.diag(rows.X)
         self.posterior.learn(rows.X, rows.targets, rows.weights)
         self.prior_sum += float(rows.weights @ prior)
 
     def copy(self) -> _Sums:
-        """Copy that learns by itself."""
+        """Return an independent copy."""
         alone = self.posterior.emptied()
         alone.statistics = self.posterior.statistics.copy()
         return _Sums(self.features, alone, self.prior_sum)
 
     def merge(self, other: _Sums) -> None:
-        """Add the rows of others on the same dictionary."""
+        """Add the rows of other sums on the same dictionary."""
         self.posterior.merge(other.posterior)
         self.prior_sum += other.prior_sum
 
@@ -452,34 +453,34 @@ _STORED = Record(
 
 
 class DictionaryPosterior(Passing):
-    r"""Sparse Gaussian process whose dictionary is chosen once the first rows are there.
+    r"""Sparse Gaussian process whose dictionary is chosen from the first rows.
 
-    Rows are seen through the values of the function at the dictionary: the likelihood knows
+    The likelihood depends only on the values of the function at the dictionary: its kernel is
     :math:`q(x, x')` of :class:`InducingFeatures` (deterministic training conditional, projected
-    process). In predictions the part k - q, of which no row says anything, keeps its prior, so that
-    far from the dictionary the prior comes back. Mean and variance are those of the variational
-    posterior, too, and :meth:`log_marginal_likelihood` is its bound.
+    process). In predictions the remaining part k - q, about which rows carry no information, keeps
+    its prior, so that far from the dictionary the prior returns. Mean and variance also equal those
+    of the variational posterior, and :meth:`log_marginal_likelihood` is its bound.
 
-    What comes of a stream depends on its rows and their order, not on the calls that brought them.
+    The result for a stream depends on its rows and their order, not on how calls cut it.
 
     Parameters
     ----------
     method : InducingPoints
         How the dictionary is chosen.
     kernel : Kernel
-        With its numbers resolved.
+        Kernel with its numbers resolved.
     n_targets : int
         Number of targets.
     noise : float
         Variance of the noise.
     normalize : bool
-        Whether the model is of the targets less their mean and over their standard deviation.
+        Whether to subtract the mean of the targets and divide by their standard deviation.
     chunk : int
-        Rows at a time.
+        Number of rows processed at a time.
     seed : int
-        Of the choice of the dictionary.
+        Seed for the choice of the dictionary.
     n_features : int
-        Random features of samples.
+        Number of random features used for samples.
     design : str
         How they are drawn.
 
@@ -515,14 +516,14 @@ class DictionaryPosterior(Passing):
         self.seed = seed
         self.n_features = n_features
         self.design = design
-        # The first rows; then the sums, and they are gone.
+        # The first rows, until sums replace them.
         self._first: Rows | None = None
         self._fixed: _Sums | None = None
         self._provisional: _Sums | None = None
 
     @property
     def n_rows(self) -> int:
-        """Rows learned, those of weight 0 left out."""
+        """Rows learned, without rows of weight 0."""
         if self._fixed is not None:
             return self._fixed.posterior.n_rows
         return 0 if self._first is None else len(self._first)
@@ -540,7 +541,7 @@ class DictionaryPosterior(Passing):
         self._wait([new] if self._first is None else [self._first, new])
 
     def _wait(self, rows: list[Rows]) -> None:
-        """Keep all rows so far; or, once there are enough, choose the dictionary from the first."""
+        """Keep all rows so far, or choose the dictionary once there are enough first rows."""
         new, n_first = Rows.joined(rows), self.method.n_first_rows
         if len(new) < n_first:
             self._first, self._provisional = new, None
@@ -551,20 +552,20 @@ class DictionaryPosterior(Passing):
         self._first, self._provisional, self._fixed = None, None, fixed
 
     def merge(self, other: DictionaryPosterior) -> None:
-        """Add the rows of another posterior, which stays as it is; the noise stays, too.
+        """Add the rows of another posterior, which is not changed; this one keeps its noise.
 
-        They count as having come before this one's. First rows that wait for a dictionary are
-        merged, too; two dictionaries that are chosen need to be the same.
+        They count as earlier than the rows of this posterior. First rows that wait for a dictionary
+        are merged, too; if both dictionaries are chosen, they must be equal.
 
         Parameters
         ----------
         other : DictionaryPosterior
-            With the same kernel and method, of as many targets, normalised alike.
+            Posterior with the same kernel, method, number of targets and normalisation.
 
         Raises
         ------
         ValueError
-            If these differ, or the dictionaries; neither posterior has changed then.
+            If these, or the dictionaries, differ; then neither posterior is changed.
         """
         for name in ("kernel", "method", "n_targets", "normalize"):
             check_alike(
@@ -594,11 +595,11 @@ class DictionaryPosterior(Passing):
         self._first, self._provisional, self._fixed = None, None, fixed
 
     def fix(self) -> None:
-        """Choose the dictionary for good, from the rows there are, however few."""
+        """Choose the dictionary now, from the rows so far, however few."""
         self._first, self._provisional, self._fixed = None, None, self._sums()
 
     def emptied(self) -> Self:
-        """Return the same model on the same dictionary, if it is chosen, of no rows."""
+        """Return the same model without rows, on the same dictionary if it is chosen."""
         alone = copy.copy(self)
         alone._first = alone._provisional = None
         if self._fixed is not None:
@@ -635,7 +636,7 @@ class DictionaryPosterior(Passing):
         """Return the sums over all rows learned."""
         if self._fixed is not None:
             return self._fixed
-        # Once for all rows learned, when somebody asks.
+        # Computed once for all learned rows, on request.
         if self._provisional is None:
             assert self._first is not None  # nobody asks before there are rows
             self._provisional = self._start(self._first)
@@ -736,15 +737,15 @@ class DictionaryPosterior(Passing):
     def log_marginal_likelihood(self, noise: float | None = None) -> float:
         r"""Titsias' lower bound of the log density of the targets learned.
 
-        It is that of the projected process, :math:`\log N(y | 0, Q + \Sigma)`, less
-        :math:`\frac12 \mathrm{tr}\,\Sigma^{-1} (K - Q)` for each target (Titsias, Section 3),
-        with :math:`\Sigma` the noise of the rows. The density of the projected process alone may be
-        larger than that of the kernel's own: more of it does not mean a better model.
+        It is the density of the projected process, :math:`\log N(y | 0, Q + \Sigma)`, minus
+        :math:`\frac12 \mathrm{tr}\,\Sigma^{-1} (K - Q)` for each target (Titsias, Section 3), with
+        :math:`\Sigma` the noise of the rows. The density of the projected process alone may exceed
+        that of the kernel itself, so a larger value of it does not mean a better model.
 
         Parameters
         ----------
         noise : float, default=None
-            Another noise than that of the model.
+            Noise to use in place of the model's.
         """
         weights, log_likelihood, _, scale = self.posterior.solution(noise)
         held = float(np.trace(self.posterior.statistics.gram))

@@ -1,7 +1,6 @@
 """River estimators over mercer's own: ``learn_one``, ``predict_one``, pipelines, evaluation.
 
-Needs River (``pip install "mercer[river]"``), which is imported with this module and by nothing
-else here.
+Needs River (``pip install "mercer[river]"``), which only this module imports.
 
 >>> from river import datasets, evaluate, metrics
 >>> from mercer.river import Classifier

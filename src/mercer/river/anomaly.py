@@ -18,16 +18,16 @@ from mercer.validation import check_real
 
 Array = NDArray[np.float64]
 
-# Standardised numbers are cut here, as those of streams are: one wild value is one wild value.
+# Standardised numbers are clipped here, as for streams, so that one extreme value counts once.
 _FARTHEST = 5.0
-# What rounding makes of a constant is no spread.
+# A spread below this is a rounding error of a constant.
 _ROUNDING = 1e-9
-# Rows that the usual score is a mean of, about.
+# The usual score is a mean over about this many rows.
 _USUAL = 1000
 
 
 class _Columns:
-    """Columns of a stream whose features come and go: the mean and the spread of each so far.
+    """Columns of a stream whose features come and go, with the mean and spread of each.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class _Columns:
         self._counts, self._means, self._squares = np.zeros((3, 0))
 
     def learn(self, x: Row) -> None:
-        """Take account of a row without missing values; features not seen before add columns."""
+        """Update by a row without missing values; new features add columns."""
         new_names = [name for name in x if name not in self.at]
         for name in sorted(new_names, key=lambda n: (type(n).__name__, n)):
             self.at[name] = len(self.at)
@@ -56,7 +56,7 @@ class _Columns:
         self._squares[columns] += off * (values - self._means[columns])
 
     def row(self, x: Row, *, scaled: bool) -> Array:
-        """Row as an array, 0 where nothing is said; features never learned are left out."""
+        """Return a row as an array, 0 for missing values; features never learned are left out."""
         columns, values = self._said(x)
         row = np.zeros(len(self.at))
         if not scaled:
@@ -67,10 +67,10 @@ class _Columns:
         off = values - means
         off[np.abs(off) <= _ROUNDING * np.abs(means)] = 0.0
         spreads[spreads <= _ROUNDING * np.abs(means)] = 0.0
-        # What was constant until now, and is no longer, is as far off as can be.
+        # A column that was constant until now is infinitely far off if it changes.
         with np.errstate(divide="ignore", over="ignore"):
             far = np.divide(off, spreads, out=np.zeros(off.size), where=off != 0.0)
-        # One row says nothing of what is usual.
+        # After a single row, nothing is known about usual values.
         row[columns] = np.where(counts > 1.0, np.clip(far, -_FARTHEST, _FARTHEST), 0.0)
         return row
 
@@ -81,21 +81,20 @@ class _Columns:
 
 
 class AnomalyDetector(base.AnomalyDetector):
-    """Find what is unlike the rows before, for River: pipelines, filters, ``evaluate``.
+    """Find rows unlike earlier ones, for River: pipelines, filters, ``evaluate``.
 
-    It learns as :class:`mercer.NoveltyDetector` does by ``learn_one``; the parameters are those of
-    it, less those of ``fit``. Rows may have other features than those before: one that is missing,
-    None or NaN counts as usual, and one never seen before adds a column in which all rows so far
-    were usual.
+    It learns like :class:`mercer.NoveltyDetector` by ``learn_one``, with the same parameters except
+    those of ``fit``. Rows may have other features than earlier ones. A missing feature, or one that
+    is None or NaN, counts as usual. A new feature adds a column in which all earlier rows were
+    usual.
 
     Parameters
     ----------
     nu : float, default=0.1
-        Share of the rows that are to be called novel, in (0, 1]; also the ridge parameter.
+        Share of the rows that count as novel, in (0, 1]; also the ridge parameter.
     kernel : str, Kernel or callable, default="auto"
-        Kernel (:mod:`mercer.kernels`). ``"auto"`` is a Gaussian of features that are standardised
-        as the stream shows them. Any other kernel takes features as they are, and 0 for those that
-        are missing.
+        Kernel (:mod:`mercer.kernels`). ``"auto"`` is a Gaussian kernel on features standardised by
+        the stream so far. Any other kernel takes features as they are, and 0 for missing ones.
     expansion : str or Expansion, default="auto"
         How f stays small (:mod:`mercer.expansions`).
     step_size : float, callable or "auto", default="auto"
@@ -103,23 +102,23 @@ class AnomalyDetector(base.AnomalyDetector):
     average : {"suffix", "polyak", None}, default="suffix"
         Which iterates predict.
     n_jobs : int or None, default=None
-        Threads.
+        Number of threads.
     seed : int or None, default=None
-        What mercer calls ``random_state``.
+        Seed, called ``random_state`` in mercer.
 
     Attributes
     ----------
     estimator : NoveltyDetector
-        What learns; its inputs are the columns, standardised with ``kernel="auto"``.
+        Wrapped estimator; its inputs are the columns, standardised with ``kernel="auto"``.
 
     See Also
     --------
-    mercer.NoveltyDetector : The parameters at length.
+    mercer.NoveltyDetector : Describes the parameters in full.
 
     Notes
     -----
-    Of the value f of a row, which is large where rows were, and its mean m over the last thousand
-    rows or so, each before it was learned, the score is m / (m + max(f, 0)).
+    Let f be the value of a row, which is large where rows are common, and m its mean over about the
+    last thousand rows, each before it was learned. The score is m / (m + max(f, 0)).
 
     Examples
     --------
@@ -171,13 +170,13 @@ class AnomalyDetector(base.AnomalyDetector):
         Raises
         ------
         ValueError
-            If a feature is no number or infinite, or the kernel has numbers for each of its
-            inputs and there is a feature more; the model stays as it was.
+            If a feature is not a number or infinite, or there is a new feature and the kernel has
+            numbers for each input; the model is unchanged.
         """
         x = _said(x)
         check_real("w", w, low=0.0)
         if not x:
-            return  # it says nothing
+            return  # it has no values
         self._widen(x)
         self._columns.learn(x)
         row = self._columns.row(x, scaled=self._is_scaled)
@@ -188,7 +187,7 @@ class AnomalyDetector(base.AnomalyDetector):
         self.estimator.learn_one(row, w)
 
     def _widen(self, x: Row) -> None:
-        """Let the estimator have inputs for features not seen before: 0 in all rows so far."""
+        """Add inputs for new features: 0 in all earlier rows."""
         new = [name for name in x if name not in self._columns.at]
         if not new or not hasattr(self.estimator, "learner_"):
             return
@@ -212,7 +211,7 @@ class AnomalyDetector(base.AnomalyDetector):
         self.estimator = wide
 
     def score_one(self, x: Row) -> float:
-        """Return how unlike the rows before a row is.
+        """Return how much a row differs from earlier rows.
 
         Parameters
         ----------
@@ -222,8 +221,8 @@ class AnomalyDetector(base.AnomalyDetector):
         Returns
         -------
         score : float
-            From 0 to 1: 1 where no rows were, 1/2 where they are as dense as around a usual row.
-            0.0 before the first row was learned.
+            From 0 to 1: 1 where there were no rows, 1/2 where rows are as dense as around a usual
+            row. 0.0 before any row was learned.
         """
         x = _said(x)
         if not hasattr(self.estimator, "learner_"):
@@ -237,14 +236,14 @@ class AnomalyDetector(base.AnomalyDetector):
         Parameters
         ----------
         X : DataFrame
-            Of pandas, polars, Arrow, ...
+            Frame of pandas, polars, Arrow, ...
         """
         for x in rows_of(X):
             self.learn_one(x)
 
 
 def _said(x: Row) -> Row:
-    """Return what a row says: numbers, none of them NaN."""
+    """Return the values of a row that are present: numbers other than NaN."""
     x = numbers_of(x)
     infinite = [name for name, value in x.items() if math.isinf(value)]
     if infinite:

@@ -1,4 +1,4 @@
-"""Rows and frames as River has them, checked for what is no number."""
+"""Rows and frames of River, checked for values that are not numbers."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _NUMBERS = frozenset([float, int, bool, np.float64, np.float32, np.int64, np.boo
 
 
 def numbers_of(x: Row) -> Row:
-    """Return a row whose values are numbers; without those that say nothing.
+    """Return a row whose values are numbers, without missing values.
 
     Parameters
     ----------
     x : dict
-        Features by name. It is returned itself if there is nothing to leave out.
+        Features by name. Returned itself if no values are missing.
 
     Raises
     ------
     ValueError
-        If a value is no number.
+        If a value is not a number.
 
     Examples
     --------
@@ -59,12 +59,12 @@ def _is_number(value: Any) -> bool:
 
 
 def matrix_of(X: Any) -> tuple[list[Any], np.ndarray[Any, np.dtype[np.float64]]]:
-    """Names and numbers of a frame (pandas, polars, Arrow, ...), NaN where one is missing.
+    """Return names and numbers of a frame (pandas, polars, Arrow, ...), NaN for missing values.
 
     Raises
     ------
     ValueError
-        If a column is not of numbers.
+        If a column does not hold numbers.
     """
     frame = into_frame(X)
     names = list(frame.columns)
@@ -77,7 +77,7 @@ def matrix_of(X: Any) -> tuple[list[Any], np.ndarray[Any, np.dtype[np.float64]]]
 
 
 def rows_of(X: Any) -> Iterator[Row]:
-    """Rows of a frame as dicts; what is NaN there is missing.
+    """Yield the rows of a frame as dicts, without NaN.
 
     Examples
     --------

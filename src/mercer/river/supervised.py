@@ -1,4 +1,4 @@
-"""River's classifier and regressor over mercer's."""
+"""River's classifier and regressor, wrapping mercer's."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ Array = NDArray[np.float64]
 
 
 class _Wrapper(base.Base):
-    """A mercer estimator, made of parameters of the same names and fed by River."""
+    """A mercer estimator with River's interface and the same parameter names."""
 
-    #: What is wrapped.
+    #: Class of the wrapped estimator.
     _kind: ClassVar[type[Any]]
 
-    #: The estimator of :mod:`mercer` that learns: its ``history_``, ``save``, ... are here.
+    #: The wrapped estimator of :mod:`mercer`, with its ``history_``, ``save``, ...
     estimator: Any
 
     def _make(self) -> None:
-        """Make the estimator of the parameters."""
+        """Create the estimator from the parameters."""
         params = {name: getattr(self, name) for name in self._get_params()}
         self.estimator = self._kind(random_state=params.pop("seed"), **params)
 
     @classmethod
     def of(cls, estimator: Any) -> Self:
-        """Put an estimator of mercer under River's names: one that was fitted or loaded, say.
+        """Wrap an estimator of mercer, for example one that was fitted or loaded.
 
         Parameters
         ----------
         estimator : KernelClassifier or KernelRegressor
-            It is not copied, and goes on learning.
+            Estimator; it is not copied, and continues to learn.
 
         Returns
         -------
@@ -56,7 +56,7 @@ class _Wrapper(base.Base):
             )
         params = estimator.get_params(deep=False)
         params["seed"] = params.pop("random_state")
-        # Those of `fit` only, of tables, and of first calls with many rows.
+        # Parameters only for `fit`, for tables, or for first calls with many rows.
         for name in ("n_passes", "shuffle", "verbose", "categorical_features", "normalize_y"):
             params.pop(name, None)
         model = cls(**params)
@@ -65,12 +65,12 @@ class _Wrapper(base.Base):
 
     def _learn_row(self, x: Row, y: Any, w: float) -> None:
         """Learn a row of numbers."""
-        # A first row that says nothing gives nothing to begin with.
+        # A first row without values cannot start a model.
         if hasattr(self.estimator, "learner_") or any(value == value for value in x.values()):
             self.estimator.learn_one(x, y, w)
 
     def _learn_frame(self, X: Any, y: Any) -> None:
-        """Learn a frame: row by row as streams are, or by steps of ``batch_size`` rows."""
+        """Learn a frame: row by row for streams, or by steps of ``batch_size`` rows."""
         targets = y.tolist() if isinstance(y, np.ndarray) else into_series(y).to_list()
         if len(targets) != len(into_frame(X)):
             raise ValueError(
@@ -87,7 +87,7 @@ class _Wrapper(base.Base):
             remember_names(model, at)
 
     def _columns(self, X: Any) -> tuple[Row, Array]:
-        """Columns of a frame by name, and its rows in the order of the model's columns."""
+        """Return the columns of a frame by name, and its rows in the model's column order."""
         (names, rows), model = matrix_of(X), self.estimator
         at = {name: i for i, name in enumerate(names)}
         if hasattr(model, "learner_"):
@@ -97,7 +97,7 @@ class _Wrapper(base.Base):
         return at, np.append(rows, np.full((len(rows), 1), np.nan), axis=1)[:, order]
 
     def _answers(self, X: Any, by_row: Callable[[Row], Any], by_rows: Callable[[Any], Any]) -> Any:
-        """Answer for each row of a frame."""
+        """Predict each row of a frame."""
         if not hasattr(self.estimator, "learner_"):
             return [by_row(x) for x in rows_of(X)]
         rows = self._columns(X)[1]
@@ -108,10 +108,10 @@ class _Wrapper(base.Base):
 class Classifier(_Wrapper, base.MiniBatchClassifier):
     """Kernel classifier for River: pipelines, metrics, ``evaluate``.
 
-    It learns as :class:`mercer.KernelClassifier` does by ``learn_one``; the parameters are those
-    of it, less those of ``fit``. There is nothing to set, and no scaling to be done before. Rows
-    may have other features than those before, as long as ``expansion`` is left at ``"auto"``;
-    features that are None or NaN are missing ones.
+    It learns like :class:`mercer.KernelClassifier` by ``learn_one``, with the same parameters
+    except those of ``fit``. Nothing needs tuning, and rows need no scaling. Rows may have other
+    features than earlier ones if ``expansion="auto"``; features that are None or NaN count as
+    missing.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class Classifier(_Wrapper, base.MiniBatchClassifier):
         ``"logistic"`` for two classes and ``"softmax"`` for more; or ``"hinge"``, ...
         (:mod:`mercer.losses`).
     risk : Risk, str or None, default=None
-        What is minimised of the loss (:mod:`mercer.risks`).
+        Risk of the loss to minimise (:mod:`mercer.risks`).
     kernel : str, Kernel or callable, default="auto"
         Kernel (:mod:`mercer.kernels`).
     expansion : str or Expansion, default="auto"
@@ -129,24 +129,24 @@ class Classifier(_Wrapper, base.MiniBatchClassifier):
     regularization : float or "auto", default="auto"
         Ridge parameter.
     batch_size : int, default=32
-        Rows per step of ``learn_many``, where an ``expansion`` is given.
+        Rows per step of ``learn_many``, if an ``expansion`` is given.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
     average : {"suffix", "polyak", None}, default="suffix"
         Which iterates predict, for learning by steps.
     n_jobs : int or None, default=None
-        Threads.
+        Number of threads.
     seed : int or None, default=None
-        What mercer calls ``random_state``.
+        Seed, called ``random_state`` in mercer.
 
     Attributes
     ----------
     estimator : KernelClassifier
-        What learns.
+        Wrapped estimator.
 
     See Also
     --------
-    mercer.KernelClassifier : The parameters at length.
+    mercer.KernelClassifier : Describes the parameters in full.
 
     Examples
     --------
@@ -199,19 +199,19 @@ class Classifier(_Wrapper, base.MiniBatchClassifier):
         x : dict
             Features by name.
         y : label
-            A label not seen before adds a class.
+            Label; a new one adds a class.
         w : float, default=1.0
             Weight of the row.
 
         Raises
         ------
         ValueError
-            If a feature is no number, or the label is None; the model stays as it was.
+            If a feature is not a number, or the label is None; the model is unchanged.
         """
         self._learn_row(numbers_of(x), y, w)
 
     def predict_one(self, x: Row, **kwargs: Any) -> Any:
-        """Label of a row, None before the first row was learned.
+        """Predict the label of a row; None before any row was learned.
 
         Parameters
         ----------
@@ -223,7 +223,7 @@ class Classifier(_Wrapper, base.MiniBatchClassifier):
         return label.item() if isinstance(label, np.generic) else label
 
     def predict_proba_one(self, x: Row, **kwargs: Any) -> dict[Any, float]:
-        """Probability of each class, empty before the first row was learned.
+        """Predict the probability of each class; empty before any row was learned.
 
         Parameters
         ----------
@@ -250,14 +250,14 @@ class Classifier(_Wrapper, base.MiniBatchClassifier):
         Parameters
         ----------
         X : DataFrame
-            Of pandas, polars, Arrow, ...
+            Frame of pandas, polars, Arrow, ...
         y : Series
             Labels.
         """
         self._learn_frame(X, y)
 
     def predict_many(self, X: Any) -> Any:
-        """Labels of the rows of a frame, as a series.
+        """Predict the labels of a frame's rows, as a series.
 
         Parameters
         ----------
@@ -267,7 +267,7 @@ class Classifier(_Wrapper, base.MiniBatchClassifier):
         return to_native_series(labels, name=None, like=into_frame(X))
 
     def predict_proba_many(self, X: Any) -> Any:
-        """Probabilities for the rows of a frame, as a frame with a column for each class.
+        """Predict probabilities for a frame's rows, as a frame with a column per class.
 
         Parameters
         ----------
@@ -289,17 +289,16 @@ class Classifier(_Wrapper, base.MiniBatchClassifier):
 class Regressor(_Wrapper, base.MiniBatchRegressor):
     """Kernel regressor for River: pipelines, metrics, ``evaluate``.
 
-    It learns as :class:`mercer.KernelRegressor` does by ``learn_one``; the parameters are those
-    of it, less those of ``fit``. There is nothing to set, and no scaling to be done before. Rows
-    may have other features than those before, as long as ``expansion`` is left at ``"auto"``;
-    features that are None or NaN are missing ones.
+    It learns like :class:`mercer.KernelRegressor` by ``learn_one``, with the same parameters except
+    those of ``fit``. Nothing needs tuning, and rows need no scaling. Rows may have other features
+    than earlier ones if ``expansion="auto"``; features that are None or NaN count as missing.
 
     Parameters
     ----------
     loss : str or Loss, default="squared"
-        Loss (:mod:`mercer.losses`) with one number to a target: quantiles one at a time.
+        Loss (:mod:`mercer.losses`) with one score per target; quantiles one at a time.
     risk : Risk, str or None, default=None
-        What is minimised of the loss (:mod:`mercer.risks`).
+        Risk of the loss to minimise (:mod:`mercer.risks`).
     kernel : str, Kernel or callable, default="auto"
         Kernel (:mod:`mercer.kernels`).
     expansion : str or Expansion, default="auto"
@@ -309,18 +308,18 @@ class Regressor(_Wrapper, base.MiniBatchRegressor):
     regularization : float or "auto", default="auto"
         Ridge parameter.
     batch_size : int, default=32
-        Rows per step of ``learn_many``, where an ``expansion`` is given.
+        Rows per step of ``learn_many``, if an ``expansion`` is given.
     average : {"suffix", "polyak", None}, default="suffix"
         Which iterates predict, for learning by steps.
     n_jobs : int or None, default=None
-        Threads.
+        Number of threads.
     seed : int or None, default=None
-        What mercer calls ``random_state``.
+        Seed, called ``random_state`` in mercer.
 
     Attributes
     ----------
     estimator : KernelRegressor
-        What learns.
+        Wrapped estimator.
 
     See Also
     --------
@@ -383,7 +382,7 @@ class Regressor(_Wrapper, base.MiniBatchRegressor):
         Raises
         ------
         ValueError
-            If a feature is no number, or the target is not finite; the model stays as it was.
+            If a feature is not a number, or the target is not finite; the model is unchanged.
         """
         self._learn_row(numbers_of(x), y, w)
 
@@ -404,7 +403,7 @@ class Regressor(_Wrapper, base.MiniBatchRegressor):
         Parameters
         ----------
         X : DataFrame
-            Of pandas, polars, Arrow, ...
+            Frame of pandas, polars, Arrow, ...
         y : Series
             Targets.
         """

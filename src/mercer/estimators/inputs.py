@@ -31,7 +31,7 @@ T = TypeVar("T")
 _SAMPLE = 1000  # rows looked at for length scales and step sizes
 # If one column has more than this share of the total variance, it alone decides distances.
 _ALONE = 0.999
-# Folder of this library, skipped when looking for the line to warn at.
+# Prefix of the folders of this library and of the packages built on it: no warnings point there.
 _OURS = str(Path(__file__).parents[1])
 _RESCALE = "Rescale the inputs, for example with sklearn.preprocessing.StandardScaler."
 _DATES = "Dates count in seconds."

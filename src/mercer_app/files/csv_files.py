@@ -312,10 +312,10 @@ def _codes(file: AnyFile, names: Sequence[str]) -> set[str]:
 
 
 def _last_rows(file: AnyFile, types: Any) -> Any:
-    """Read the last rows of a file that is longer than what is looked at; None where it cannot be.
+    """Read the last rows of a file that is longer than the inspected part; None if impossible.
 
-    This concerns compressed files, encodings with several bytes per character, and text after line
-    ends in cells: there, blocks are always read leniently.
+    It is impossible for compressed files, for encodings with several bytes per character, and after
+    line ends in cells. Blocks are read leniently in any case.
     """
     import pyarrow as pa
     from pyarrow import csv as arrow

@@ -378,28 +378,66 @@ class Record:
 
     Parameters
     ----------
-    **fields : Field or check
-        Names of attributes, and what they are. Keys of the state lack their first underscores.
+    **fields : Field, check or Record
+        Names of attributes, and what they are. Keys of the state lack their first underscores. A
+        record puts attributes of the same object together under a key of its own.
+
+    Examples
+    --------
+    >>> from mercer.validation import integer
+    >>> span = Record(first=integer(low=0), last=integer(low=0))
+    >>> span = span.where("it ends before it begins", lambda span: span["first"] <= span["last"])
+    >>> span.read({"first": 2, "last": 1}, {})
+    Traceback (most recent call last):
+        ...
+    ValueError: it ends before it begins
     """
 
-    def __init__(self, **fields: Field | Check) -> None:
-        self.fields = {name: _as_field(field) for name, field in fields.items()}
+    def __init__(self, **fields: Field | Check | Record) -> None:
+        self.fields = {
+            name: one if isinstance(one, Record) else _as_field(one) for name, one in fields.items()
+        }
         self.keys = {name: name.lstrip("_") for name in fields}
         self._rare = {self.keys[name] for name, one in self.fields.items() if type(one) is IfAny}
+        self._relations: list[tuple[str, Callable[[dict[str, Any]], Any]]] = []
+
+    def where(self, message: str, fits: Callable[[dict[str, Any]], Any]) -> Self:
+        """Refuse values that do not fit together, each of which is right.
+
+        Parameters
+        ----------
+        message : str
+            Of the error.
+        fits : callable
+            Values by the names of the attributes to whether they fit.
+        """
+        self._relations.append((message, fits))
+        return self
+
+    @property
+    def names(self) -> Iterator[str]:
+        """Names of all attributes."""
+        for name, one in self.fields.items():
+            yield from one.names if isinstance(one, Record) else (name,)
 
     @property
     def dimensions(self) -> set[str]:
         """Dimensions that no field says, so that they are those of the object."""
         named = {one for field in self.fields.values() for one in field.dimensions}
-        return named - self.fields.keys()
+        return named - {*self.names}
 
     def written(self, thing: Any) -> dict[str, Any]:
         """Return the state of an object: plain data, copied."""
-        return self.written_of({name: getattr(thing, name) for name in self.fields})
+        return self.written_of({name: getattr(thing, name) for name in self.names})
 
     def written_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the state of values by the names of the attributes: plain data, copied."""
-        state = {self.keys[name]: one.written(values[name]) for name, one in self.fields.items()}
+        state = {
+            self.keys[name]: one.written_of(values)
+            if isinstance(one, Record)
+            else one.written(values[name])
+            for name, one in self.fields.items()
+        }
         return {key: one for key, one in state.items() if one is not None or key not in self._rare}
 
     def read(self, state: Any, sizes: Sizes) -> dict[str, Any]:
@@ -425,17 +463,23 @@ class Record:
         values: dict[str, Any] = {}
         for name, field in self.fields.items():
             key = self.keys[name]
+            if isinstance(field, Record):
+                values |= field.read(state[key], sizes)
+                continue
             values[name] = value = field.read(key, state.get(key), sizes)
             if type(value) is int and sizes.setdefault(name, value) != value:
                 raise ValueError(f"`{key}` must be {sizes[name]}, got {value}")
+        for message, fits in self._relations:
+            if not fits(values):
+                raise ValueError(message)
         return values
 
 
 class Recorded:
     """Base of what can be stored: a record of fields gives its state, and takes it back.
 
-    A class that has checks of several fields, or attributes that follow from them, does these in
-    ``_adopt``, which is given all values.
+    A class whose attributes are not the fields has :attr:`_values`, and ``_adopt``, which is given
+    all values: so where some follow from others.
 
     Examples
     --------
@@ -456,9 +500,14 @@ class Recorded:
 
     _record: ClassVar[Record]
 
+    @property
+    def _values(self) -> Mapping[str, Any]:
+        """Values of the fields, by their names; may hold more."""
+        return {name: getattr(self, name) for name in self._record.names}
+
     def to_state(self) -> dict[str, Any]:
         """Everything that it is, as plain data, copied."""
-        return self._record.written(self)
+        return self._record.written_of(self._values)
 
     @classmethod
     def from_state(cls, state: Any, **sizes: int) -> Self:

@@ -85,6 +85,9 @@ class NumberStatistics(Recorded):
         maximum=_End(-np.inf),
         whole=Listed("n_columns", dtype=np.bool_),
         binary=Listed("n_columns", dtype=np.bool_),
+    ).where(
+        "a column with values must have a finite range",
+        lambda it: np.isfinite([it["minimum"], it["maximum"]])[:, it["count"] > 0].all(),
     )
 
     @classmethod
@@ -132,12 +135,6 @@ class NumberStatistics(Recorded):
     def variance(self) -> Floats:
         """Return the population variance (divisor: the count) of each column."""
         return np.asarray(self.sum_squares / np.maximum(self.count, 1))
-
-    def _adopt(self, values: dict[str, Any]) -> None:
-        seen = values["count"] > 0
-        if not all(np.isfinite(values[name][seen]).all() for name in ("minimum", "maximum")):
-            raise ValueError("a column with values must have a finite range")
-        super()._adopt(values)
 
 
 @dataclass
@@ -201,6 +198,13 @@ class TableStatistics(Recorded):
         sums=Named(Part(CategorySums)),
         repeats=Part(Repeats),
         n_rows=integer(low=0),
+    ).where(
+        "the columns and their statistics do not match",
+        lambda it: (
+            sorted(it["names"])
+            == sorted([*it["number_names"], *it["levels"], *it["texts"]])
+            == sorted({*it["names"]})
+        ),
     )
 
     @classmethod
@@ -345,9 +349,3 @@ class TableStatistics(Recorded):
             sums.merge(other.sums[name])
         self.repeats.merge(other.repeats)
         self.n_rows += other.n_rows
-
-    def _adopt(self, values: dict[str, Any]) -> None:
-        names = [*values["number_names"], *values["levels"], *values["texts"]]
-        if sorted(values["names"]) != sorted(names) or len(set(names)) < len(names):
-            raise ValueError("the columns and their statistics do not match")
-        super()._adopt(values)

@@ -163,6 +163,9 @@ class TextMap(Recorded):
         weights=Listed("n_used"),
         columns=Encoded("n_used+1", "n_columns", dtype=np.float32),
         n_directions=integer(low=0),
+    ).where(
+        "the directions of a text do not match its predictions",
+        lambda it: (it["columns"].shape[1] - it["n_directions"]) % (N_FOLDS + 1) == 0,
     )
 
     def __init__(
@@ -235,11 +238,6 @@ class TextMap(Recorded):
         predicted = values[:, self.n_directions :].reshape(len(texts), N_FOLDS + 1, self.n_codes)
         folds = [_key(text) % N_FOLDS if learned else N_FOLDS for text in texts]
         return np.hstack([values[:, : self.n_directions], predicted[np.arange(len(texts)), folds]])
-
-    def _adopt(self, values: dict[str, Any]) -> None:
-        if (values["columns"].shape[1] - values["n_directions"]) % (N_FOLDS + 1):
-            raise ValueError("the directions of a text do not match its predictions")
-        super()._adopt(values)
 
 
 def _directions(rows: Any, counts: Floats, n: int) -> Floats:

@@ -11,7 +11,6 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,12 +68,12 @@ class RidgeFactor(Recorded):
     jitter: float
     least_jitter: float
 
-    _record = Record(lower=Triangle("n_features"), jitter=real(low=0.0), least_jitter=real(low=0.0))
-
-    def _adopt(self, values: dict[str, Any]) -> None:
-        if not (np.diag(values["lower"]) > 0.0).all():
-            raise ValueError("the factor of a ridge regression has a diagonal that is not above 0")
-        super()._adopt(values)
+    _record = Record(
+        lower=Triangle("n_features"), jitter=real(low=0.0), least_jitter=real(low=0.0)
+    ).where(
+        "the factor of a ridge regression has a diagonal that is not above 0",
+        lambda it: (np.diag(it["lower"]) > 0.0).all(),
+    )
 
     def solve(self, right: Array) -> Array:
         """Solution for right-hand sides of shape (n_features, n_columns)."""

@@ -175,7 +175,7 @@ class RaceResult(Recorded):
         table=Table(),
         exact=truth(),
         plain=Maybe(Part(Candidate)),
-    )
+    ).where("a race has no finalist", lambda it: it["finalists"])
 
     @property
     def best_global(self) -> Candidate:
@@ -201,11 +201,6 @@ class RaceResult(Recorded):
     def takes_single(self) -> bool:
         """Whether the constant is small enough for single precision."""
         return self.constant <= FAR
-
-    def _adopt(self, values: dict[str, Any]) -> None:
-        if not values["finalists"]:
-            raise ValueError("a race has no finalist")
-        super()._adopt(values)
 
 
 def race(

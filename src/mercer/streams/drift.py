@@ -50,6 +50,13 @@ _TRUST, _FADING, _MOST = 8.0, 0.99, 9.0
 _AHEAD = 3
 
 
+def _has_its_rows(values: dict[str, Any]) -> bool:
+    state = values["_state"]
+    counts = state[_COUNTS:_SUMS]
+    whole = (counts == np.floor(counts)).all() and 0 <= counts.min() <= counts.max() <= _BUCKETS
+    return bool(whole and counts @ 2.0 ** np.arange(_SIZES) == state[_ROWS])
+
+
 class ChangeDetector(Recorded):
     r"""Detect rises of the mean of losses, for any scale, skewness and correlation.
 
@@ -112,7 +119,7 @@ class ChangeDetector(Recorded):
         two_sided=truth(),
         every=integer(low=1),
         _state=Numbers(_LENGTH),
-    )
+    ).where("the buckets of a detector do not hold the rows of its window", _has_its_rows)
 
     def __init__(self, delta: float = 1e-5, *, two_sided: bool = False, every: int = 1) -> None:
         check_real("delta", delta, low=0.0, high=1.0, open_low=True, open_high=True)
@@ -192,13 +199,6 @@ class ChangeDetector(Recorded):
     def n_detected(self) -> int:
         """Number of changes detected so far."""
         return int(self._state[_ALARMS])
-
-    def _adopt(self, values: dict[str, Any]) -> None:
-        counts, n_rows = np.split(values["_state"], [_COUNTS, _SUMS])[1], values["_state"][_ROWS]
-        whole = (counts == np.floor(counts)).all() and 0 <= counts.min() <= counts.max() <= _BUCKETS
-        if not whole or counts @ 2.0 ** np.arange(_SIZES) != n_rows:
-            raise ValueError("the buckets of a detector do not hold the rows of its window")
-        super()._adopt(values)
 
 
 @_jit

@@ -84,7 +84,7 @@ class FixedShare(Recorded):
 
     _record = Record(
         weights=Numbers("n_experts", low=0.0), share=real(low=0.0, high=1.0), rate=positive()
-    )
+    ).where("weights of experts must sum to 1", lambda it: np.isclose(it["weights"].sum(), 1.0))
 
     def __init__(self, n_experts: int, share: float = 1e-3, rate: float = 1.0) -> None:
         check_integer("n_experts", n_experts, low=1)
@@ -120,11 +120,6 @@ class FixedShare(Recorded):
         changed = n_changes * moves if n_changes else 0.0
         same = (n_rows - 1 - n_changes) * -math.log(stays) if n_rows - 1 > n_changes else 0.0
         return (math.log(n) + changed + same) / self.rate
-
-    def _adopt(self, values: dict[str, Any]) -> None:
-        if not np.isclose(values["weights"].sum(), 1.0):
-            raise ValueError("weights of experts must sum to 1")
-        super()._adopt(values)
 
 
 @_jit

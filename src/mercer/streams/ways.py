@@ -306,6 +306,9 @@ class LinearWays(Recorded):
         of_sums=Numbers("n_sums", "n_outputs", "n_in_sums"),
         memories=Numbers("n_memories", "n_outputs", "n_in_sums"),
         _inverses=Numbers("n_sums", "n_in_sums", "n_in_sums"),
+    ).where(
+        "a recursive way is on a set that is not there",
+        lambda it: it["_sets"].max(initial=-1) < len(it["of_steps"]),
     )
 
     def __init__(
@@ -433,11 +436,6 @@ class LinearWays(Recorded):
         self.of_sums, self.memories = (_mixed(a, codes) for a in (self.of_sums, self.memories))
         for coefficients in (self.of_sums, self.memories):
             coefficients[:, :, constant] += offset
-
-    def _adopt(self, values: dict[str, Any]) -> None:
-        if values["_sets"].max(initial=-1) >= len(values["of_steps"]):
-            raise ValueError("a recursive way is on a set that is not there")
-        super()._adopt(values)
 
 
 def _wider(coefficients: Array, n: int) -> Array:

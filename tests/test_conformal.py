@@ -1,6 +1,7 @@
 """Intervals and sets of classes hold the truth as often as they promise."""
 
 import pickle
+from copy import deepcopy
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,6 +26,7 @@ from mercer.conformal import (
 )
 from mercer.default import AllocationSettings, DefaultLearner
 from mercer.default.held_out import Judged
+from mercer.expansions import KOMP
 from mercer.losses import Quantile
 from mercer.sums import Rows
 from mercer_app.training import FileTraining
@@ -242,6 +244,28 @@ def test_what_is_learned_later_counts():
     assert np.array_equal(after, model.predict_interval(X[:9]))  # from what was made before
     again = KernelRegressor(random_state=0).fit(X[:500], y[:500]).calibrate(X[:50], y[:50])
     assert again.fit(X[:500], y[:500])._calibration is None  # that was of another model
+
+
+def test_rows_to_calibrate_by_in_a_file_must_fit():
+    X = np.where(np.arange(250).reshape(50, 5) % 3, np.arange(250).reshape(50, 5) / 250, 0.0)
+    rows, y = sparse.csr_matrix(X), np.arange(50.0)
+    model = KernelRegressor(kernel="linear", expansion=KOMP(max_size=9)).fit(rows, y)
+    state = model.calibrate(rows, y).to_state()
+    again = KernelRegressor.from_state(deepcopy(state))
+    assert np.array_equal(again.predict_interval(rows), model.predict_interval(rows))
+    stored = state["calibration"]["X"]
+    for wrong in (
+        {"y": np.zeros((3, 1))},
+        {"weights": np.ones(3)},
+        {"X": np.zeros((50, 9))},
+        {"X": {**stored, "indices": np.full_like(stored["indices"], 1000)}},
+        {"X": {**stored, "indptr": stored["indptr"][::-1]}},
+        {"X": {**stored, "data": np.zeros(3)}},
+    ):
+        altered = deepcopy(state)
+        altered["calibration"] |= wrong
+        with pytest.raises(ValueError, match=r"must|ind"):
+            KernelRegressor.from_state(altered)
 
 
 def test_sparse_rows_have_intervals(tmp_path):

@@ -428,7 +428,7 @@ def test_a_stored_model_goes_on_bit_for_bit(expansion, tmp_path):
 def test_files_whose_parts_do_not_fit_are_refused(tmp_path):
     path = tmp_path / "model.mercer"
     state = make().fit(*samples(100, 100)).to_state()
-    good = state["targets"]["q"]
+    good = state["targets"]["held"]["1"]
     for wrong in (
         good | {"rows": np.zeros((3, 2))},
         good | {"n_seen": 2},
@@ -437,7 +437,7 @@ def test_files_whose_parts_do_not_fit_are_refused(tmp_path):
         {"n_seen": 3},
     ):
         altered = copy.deepcopy(state)
-        altered["targets"]["q"] = wrong
+        altered["targets"]["held"]["1"] = wrong
         model_file.write_state(path, {"kind": "DensityRatio", "model": altered})
         with pytest.raises(ValueError, match="not a valid mercer model"):
             load_model(path)

@@ -444,7 +444,8 @@ def test_rows_with_gaps_of_a_stream_are_explained(rng, tmp_path):
     assert np.isnan(again._kept.rows[:, 0]).any()
     assert_array_equal(again.explain(X[:6]).contributions, told.contributions)
     state = model.to_state()
-    state["kept"]["gaps"] = state["kept"]["gaps"][:, :2]
+    rows = state["kept"]["rows"]
+    rows["gaps"] = rows["gaps"][:, :2]
     with pytest.raises(ValueError, match=r"`gaps` must be of shape \(256, 5\)"):
         KernelRegressor.from_state(state)
 

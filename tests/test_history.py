@@ -95,7 +95,7 @@ def test_one_step_at_a_time_is_the_same_as_many():
 def test_a_snapshot_goes_on_as_if_nothing_had_happened(n_steps):
     history = History()
     history.add(*steps(2, n_steps))
-    state, before = history.snapshot(), columns_of(history)
+    state, before = history.to_state(), columns_of(history)
     again = History()
     again.restore(state)
     history.add(*steps(3, 1500))
@@ -123,7 +123,7 @@ def test_a_snapshot_goes_on_as_if_nothing_had_happened(n_steps):
 def test_a_snapshot_that_does_not_fit_together_is_refused(part, name, value):
     history = History()
     history.add(*steps(4, 10))
-    state = history.snapshot()
+    state = history.to_state()
     state[part][name] = value
     with pytest.raises(ValueError, match=f"`{name}` must|do not fit together"):
         History().restore(state)

@@ -1,15 +1,27 @@
 """Records: what they write they read, and whatever is damaged is refused."""
 
 import copy
+from inspect import isabstract
 
 import numpy as np
 import pytest
 
-from mercer import GaussianProcessRegressor, KernelClassifier, KernelRegressor, ValueFunction
+from mercer import (
+    DensityRatio,
+    GaussianProcessRegressor,
+    KernelClassifier,
+    KernelRanker,
+    KernelRegressor,
+    NoveltyDetector,
+    ValueFunction,
+)
+from mercer.buffers import FIFO
 from mercer.columns import TablePreprocessor
+from mercer.columns.views import view_table
+from mercer.conformal import AdaptiveConformal
 from mercer.default.means import LearnedMean
-from mercer.estimators.columns import Roles
-from mercer.expansions import Dictionary, RandomFeatures
+from mercer.estimators.columns import Roles, StreamColumns
+from mercer.expansions import KOMP, Dictionary, RandomFeatures
 from mercer.gaussian_process import Cyclic, InducingPoints
 from mercer.kernels import Gaussian
 from mercer.records import (
@@ -29,6 +41,8 @@ from mercer.records import (
 )
 from mercer.sums import KernelBasis, NewtonSteps, RidgeStream, Rows
 from mercer.validation import integer, or_none, real
+from mercer_app.files.lines import Record as Line
+from mercer_app.training.streaming import Measures, RowReader
 
 X = np.random.default_rng(0).normal(size=(330, 2))
 Y = np.sin(2.0 * X[:, 0]) + X[:, 1]
@@ -47,6 +61,13 @@ def models():
         yield GaussianProcessRegressor(KERNEL, n_features=16, method=method).fit(X[:40], Y[:40])
     rows = X[:29], Y[:29], X[1:30]
     yield ValueFunction(0.5, kernel=KERNEL, expansion=Dictionary(5)).fit(*rows)
+    gaps = np.where(X < -1.0, np.nan, X)
+    yield KernelRegressor(kernel=KERNEL, expansion=KOMP(max_size=9)).partial_fit(gaps, Y)
+    yield NoveltyDetector(kernel=KERNEL, expansion=KOMP(max_size=9)).fit(X)
+    yield DensityRatio(kernel=KERNEL, expansion=KOMP(max_size=9)).fit(X[:90], X[90:])
+    for pairs in ({"pair_label": "same", "pair_kernel": "symmetric"}, {}):
+        model = KernelRanker(kernel=KERNEL, buffer=FIFO(5), expansion=KOMP(max_size=9), **pairs)
+        yield model.partial_fit(X, LABELS if pairs else Y)
 
 
 def parts():
@@ -64,12 +85,22 @@ def parts():
     table |= {"day": [f"{1 + n % 28}.{1 + n % 12}.2024" for n in range(48)]}
     table |= {"price": [f"${n},000" for n in range(48)]}
     columns = TablePreprocessor(kinds={"text": "text"}).fit(table, LABELS[:48])
-    return mean, ridge, steps, columns, Roles("y", "who", "day", {"x": "a copy of the target"})
+    roles = Roles("y", "who", "day", {"x": "a copy of the target"})
+    widths, measures = AdaptiveConformal(window=5), Measures()
+    reader = RowReader("y", key="id", gaps=True)
+    for n in range(9):
+        row = {"a": 0.5 * n, "day": f"2024-01-{n + 1:02}", "y": f"${n + 1},000.50", "id": n}
+        reader.read(Line(row, f"row {n}"))
+        widths.update(float(n))
+        measures.compare(n, n + 0.5, quantities=True)
+    streamed = StreamColumns(["town"]).grown(view_table({"a": [1.0, np.nan], "town": ["x", "y"]}))
+    return mean, ridge, steps, columns, roles, widths, reader, measures, streamed
 
 
 def kinds(of=Recorded):
     for one in of.__subclasses__():
-        yield from [one, *kinds(one)] if one.__module__.startswith("mercer") else ()
+        if one.__module__.startswith("mercer"):
+            yield from kinds(one) if isabstract(one) else [one, *kinds(one)]
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +117,8 @@ def seen():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Recorded, "to_state", spied)
         for model in models():
-            model.predict(X[:2])
+            if not isinstance(model, DensityRatio | KernelRanker):
+                model.predict(X[:2])
             model.to_state()
             if hasattr(model, "learner_"):
                 model.learner_.to_state(whole=True)
@@ -115,7 +147,7 @@ def damages(field, value):
         yield {**value, "more": 1}
         yield from ({k: v for k, v in value.items() if k != name} for name in value)
     elif isinstance(value, list):
-        yield from ([*value, None], tuple(value))
+        yield from ([*value, []], tuple(value))
         if isinstance(field, Listed) and value and field.dtypes[0].kind == "f":
             yield [np.nan, *value[1:]]
     elif isinstance(value, np.ndarray):

@@ -188,7 +188,7 @@ def test_models_go_on_from_files_and_pickles(expansion, tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda state: state.update(inputs="no map"), "map of the inputs|component|kind"),
+        (lambda state: state.update(inputs="no map"), "`inputs` must be a Affine"),
         (lambda state: state["targets"].update(centre=np.zeros(2)), "centre"),
         (lambda state: state["targets"].update(centre=np.array([np.nan])), "centre"),
         (lambda state: state.pop("inputs"), "dictionary does not match"),

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer.losses import Quantile
-from mercer.records import Numbers, Record
+from mercer.records import Numbers, Record, Recorded
 from mercer.selection import pilot_kernel
 from mercer.sums import Correction, GlobalPart, Rows, squared_error
 from mercer.validation import check_choice, check_integer, check_real, integer, positive, real
@@ -545,18 +545,7 @@ class ConformalSets:
         return sets
 
 
-_ADAPTIVE = Record(
-    coverage=real(low=0.0, high=1.0, open_low=True, open_high=True),
-    rate=positive(),
-    window=integer(low=1),
-    alpha=real(),
-    n_rows=integer(low=0),
-    n_missed=integer(low=0),
-    _errors=Numbers("n_errors", low=0.0),
-)
-
-
-class AdaptiveConformal:
+class AdaptiveConformal(Recorded):
     r"""Intervals of a stream whose coverage holds however the stream drifts.
 
     The width of an interval follows the errors of the last rows. When too many rows are outside,
@@ -603,6 +592,21 @@ class AdaptiveConformal:
     >>> abs(find.n_missed / find.n_rows - 0.1) < 0.01
     True
     """
+
+    _record = Record(
+        coverage=real(low=0.0, high=1.0, open_low=True, open_high=True),
+        rate=positive(),
+        window=integer(low=1),
+        alpha=real(),
+        n_rows=integer(low=0),
+        n_missed=integer(low=0),
+        _errors=Numbers("n_errors", low=0.0),
+    ).where(
+        "the errors do not match the rows that were seen",
+        lambda it: (
+            it["_errors"].size == min(it["n_rows"], it["window"]) and it["n_missed"] <= it["n_rows"]
+        ),
+    )
 
     def __init__(self, coverage: float = 0.9, *, rate: float = 0.01, window: int = 1000) -> None:
         check_coverage(coverage)
@@ -663,18 +667,6 @@ class AdaptiveConformal:
         share = 1.0 - self.n_missed / self.n_rows if self.n_rows else math.nan
         return f"{100.0 * share:.1f} % inside intervals of {100.0 * self.coverage:g} %"
 
-    def to_state(self) -> dict[str, Any]:
-        """Everything that it is, as plain data."""
-        return _ADAPTIVE.written(self)
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Inverse of :meth:`to_state`; ValueError if the pieces do not fit together."""
-        values = _ADAPTIVE.read(state, {})
-        made = cls(values["coverage"], rate=values["rate"], window=values["window"])
-        errors = values.pop("_errors")
-        n_rows = values["n_rows"]
-        if errors.size != min(n_rows, made.window) or values["n_missed"] > n_rows:
-            raise ValueError("the errors do not match the rows that were seen")
-        vars(made).update(values, _errors=deque(errors.tolist()), _sorted=sorted(errors.tolist()))
-        return made
+    def _adopt(self, values: dict[str, Any]) -> None:
+        errors = values.pop("_errors").tolist()
+        super()._adopt({**values, "_errors": deque(errors), "_sorted": sorted(errors)})

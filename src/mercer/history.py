@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.records import IfAny, Numbers, Record, Several
+from mercer.records import IfAny, Numbers, Record, Recorded, Several
 from mercer.validation import integer
 
 __all__ = ["History"]
@@ -17,15 +17,9 @@ Array = NDArray[np.float64]
 _CAPACITY = 1024
 _COLUMNS = 5
 _MOST_CHANGES = 1000
-_NUMBERS = Record(
-    steps_per_record=integer(low=1),
-    _open_steps=integer(low=0),
-    _changes=IfAny(Several(integer(low=0), kind=list)),
-)
-_ARRAYS = Record(_records=Numbers("n_records", "n_columns"), _open=Numbers("n_columns"))
 
 
-class History:
+class History(Recorded):
     """Progressive loss, model order and compression error over the stream.
 
     Records cover windows of equally many steps. When there are 1,024 of them, neighbours are
@@ -59,6 +53,18 @@ class History:
         Names of the further numbers that every step records.
     """
 
+    _record = Record(
+        numbers=Record(
+            steps_per_record=integer(low=1),
+            _open_steps=integer(low=0),
+            _changes=IfAny(Several(integer(low=0)), ()),
+        ),
+        arrays=Record(_records=Numbers("n_records", "_width"), _open=Numbers("_width")),
+    ).where(
+        "The records of the history do not fit together.",
+        lambda it: len(it["_records"]) < _CAPACITY and it["_open_steps"] < it["steps_per_record"],
+    )
+
     def __init__(self, monitors: tuple[str, ...] = ()) -> None:
         self.steps_per_record = 1
         self._names = tuple(monitors)
@@ -69,7 +75,7 @@ class History:
         self._n_records = 0
         self._open = np.zeros(self._width)
         self._open_steps = 0
-        self._changes: list[int] = []
+        self._changes: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return self._n_records
@@ -168,7 +174,7 @@ class History:
 
     def note_change(self, n_rows: int) -> None:
         """Record that a change of the stream was detected after ``n_rows`` rows."""
-        self._changes = [*self._changes[1 - _MOST_CHANGES :], int(n_rows)]
+        self._changes = (*self._changes[1 - _MOST_CHANGES :], int(n_rows))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Of a pickle that is mapped from a file for reading: a question may be noted, too.
@@ -235,25 +241,12 @@ class History:
         means = used[:, _COLUMNS:] / np.maximum(used[:, :1], 1.0)
         return {name: means[:, i].copy() for i, name in enumerate(self._names)}
 
-    def snapshot(self) -> dict[str, Any]:
-        """Everything, copied; for :meth:`restore`."""
-        used, changes = self._records[: self._n_records], self._changes or None
-        values = {**vars(self), "_records": used, "_changes": changes}
-        return {"numbers": _NUMBERS.written_of(values), "arrays": _ARRAYS.written_of(values)}
+    @property
+    def _values(self) -> dict[str, Any]:
+        return {**vars(self), "_records": self._records[: self._n_records]}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a :meth:`snapshot`.
-
-        Raises
-        ------
-        ValueError
-            If the arrays or numbers do not fit together.
-        """
-        values = _NUMBERS.read(state["numbers"], {})
-        values |= _ARRAYS.read(state["arrays"], {"n_columns": self._width})
-        records, changes = values.pop("_records"), values.pop("_changes") or []
-        if len(records) >= _CAPACITY or values["_open_steps"] >= values["steps_per_record"]:
-            raise ValueError("The records of the history do not fit together.")
+    def _adopt(self, values: dict[str, Any]) -> None:
+        records = values.pop("_records")
+        super()._adopt(values)
         self._n_records = len(records)
         self._records[: self._n_records] = records
-        vars(self).update(values, _changes=changes)

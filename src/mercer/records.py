@@ -7,6 +7,7 @@ if a stranger had made it. Dimensions are named: those of one name are equal in 
 
 from __future__ import annotations
 
+import json
 import re
 from abc import ABC, abstractmethod
 from base64 import b64decode, b64encode
@@ -168,6 +169,38 @@ class Encoded(Numbers):
         lengths = (sizes_of(one, sizes) for one in self.shape)
         shape = [length if isinstance(length, int) else -1 for length in lengths]
         return super().read(name, flat.reshape(shape), sizes)
+
+
+class Gapped(Field):
+    """An array of numbers of which some are missing: files have no NaN, but a mask beside it.
+
+    Parameters
+    ----------
+    *shape, dtype
+        As of :class:`Numbers`.
+    """
+
+    def __init__(self, *shape: int | str, dtype: Any = FLOATS) -> None:
+        self._numbers = Numbers(*shape, dtype=dtype)
+        self._both = Record(numbers=self._numbers, gaps=Numbers(*shape, dtype=np.bool_))
+
+    def written(self, value: Any) -> Any:
+        gaps = np.isnan(value)
+        if not gaps.any():
+            return self._numbers.written(value)
+        numbers = np.where(gaps, 0.0, value).astype(value.dtype)
+        return self._both.written_of({"numbers": numbers, "gaps": gaps})
+
+    def read(self, name: str, value: Any, sizes: Sizes) -> NDArray[Any]:
+        if not isinstance(value, dict):
+            return self._numbers.read(name, value, sizes)
+        numbers, gaps = self._both.read(value, sizes).values()
+        numbers[gaps] = np.nan
+        return numbers  # type: ignore[no-any-return]
+
+    @property
+    def dimensions(self) -> Iterator[str]:
+        yield from self._numbers.dimensions
 
 
 class Named(Field):
@@ -345,6 +378,53 @@ class Part(Field):
         yield from self.shared.values()
 
 
+class InText(Field):
+    """A part as JSON text: its keys may be any text, and those of states may not.
+
+    Parameters
+    ----------
+    kind : type
+        Class of the part, with ``to_state`` and ``from_state``.
+    """
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+
+    def written(self, value: Any) -> Any:
+        return json.dumps(value.to_state())
+
+    def read(self, name: str, value: Any, sizes: Sizes) -> Any:
+        if not isinstance(value, str):
+            raise ValueError(f"`{name}` must be text, got {value!r:.60}")
+        try:
+            return self.kind.from_state(json.loads(value))
+        except RecursionError:
+            raise ValueError(f"`{name}` is nested too deeply") from None
+
+
+class OneOf(Field):
+    """A part of one of several classes, under a key that says which.
+
+    Parameters
+    ----------
+    **fields : Part or InText
+        The keys, and what is under them.
+    """
+
+    def __init__(self, **fields: Part | InText) -> None:
+        self.fields = fields
+
+    def written(self, value: Any) -> Any:
+        fields = self.fields.items()
+        return {key: one.written(value) for key, one in fields if isinstance(value, one.kind)}
+
+    def read(self, name: str, value: Any, sizes: Sizes) -> Any:
+        if not isinstance(value, dict) or len(value) != 1 or not value.keys() <= self.fields.keys():
+            raise ValueError(f"`{name}` must be one of {[*self.fields]}, got {value!r:.60}")
+        ((key, state),) = value.items()
+        return self.fields[key].read(f"{name}: {key}", state, sizes)
+
+
 class Table(Field):
     """A list of dicts of plain values, for people to read."""
 
@@ -439,6 +519,11 @@ class Record:
             for name, one in self.fields.items()
         }
         return {key: one for key, one in state.items() if one is not None or key not in self._rare}
+
+    def among(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those entries of a larger state that are of this record."""
+        keys = self.keys.values()
+        return {key: value for key, value in state.items() if key in keys}
 
     def read(self, state: Any, sizes: Sizes) -> dict[str, Any]:
         """Return the values of a state by the names of the attributes, copied.

@@ -803,7 +803,7 @@ class TablePreprocessor(Component):
                 "format": _FORMAT,
                 "params": config["params"],
                 "frozen": self.frozen_,
-                "_readings": self._readings and self._readings.columns.values(),
+                "_readings": self._readings,
                 "_targets": self._targets,
                 "_statistics": self._statistics,
                 "texts": texts,

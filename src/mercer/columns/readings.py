@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -103,6 +103,7 @@ _ALONE = 5.0  # distance from the others, in the largest gap between neighbours
 
 #: How text is read in columns that held dates or times, not text, in training.
 _WRITTEN = {"date": DateForm("ymd"), "time": DateForm("time")}
+_MOMENTS = tuple(_WRITTEN)
 _HELD = {"date": "dates", "time": "times of the day", "boolean": "truth values"}
 _AS = {"date": "a date as 2024-01-31", "time": "a time as 13:30"}
 
@@ -286,6 +287,9 @@ class Readings:
     def __init__(self, columns: Sequence[Reading]) -> None:
         self.columns = {reading.name: reading for reading in columns}
 
+    def __iter__(self) -> Iterator[Reading]:
+        return iter(self.columns.values())
+
     @property
     def used(self) -> list[str]:
         """Names of the columns that are encoded as inputs."""
@@ -294,12 +298,12 @@ class Readings:
     @property
     def names(self) -> list[str]:
         """Names of the columns of what :meth:`read` returns."""
-        return [name for one in self.columns.values() if one.used for name in one.names]
+        return [name for one in self if one.used for name in one.names]
 
     @property
     def parts(self) -> list[str]:
         """Names of the parts of the calendar among :attr:`names`."""
-        return [name for one in self.columns.values() if one.used for name in one.names[1:]]
+        return [name for one in self if one.used for name in one.names[1:]]
 
     def read(self, view: TableView, *, lenient: bool = False) -> TableView:
         """Return a view of what the columns mean: numbers, categories and texts only.
@@ -313,7 +317,7 @@ class Readings:
         """
         sources = {
             name: (reading, part)
-            for reading in self.columns.values()
+            for reading in self
             if reading.used
             for name, part in zip(reading.names, (None, *reading.parts), strict=True)
         }
@@ -347,7 +351,7 @@ class Readings:
         """
         found = []
         there = set(view.names)
-        for one in self.columns.values():
+        for one in self:
             form = one.of_text
             if not one.used or form is None or one.name not in there:
                 continue
@@ -359,15 +363,6 @@ class Readings:
                     cell = column.levels[column.codes[first]]
                     found.append((one.name, one.kind, int(rows.size), cell, first))
         return found
-
-    def to_state(self) -> list[dict[str, Any]]:
-        """Return plain data."""
-        return [reading.to_state() for reading in self.columns.values()]
-
-    @classmethod
-    def from_state(cls, state: list[dict[str, Any]]) -> Self:
-        """Inverse of :meth:`to_state`."""
-        return cls([Reading.from_state(one) for one in state])
 
     @classmethod
     def plain(cls, view: TableView, names: Sequence[str]) -> Self:
@@ -443,7 +438,7 @@ class Readings:
 
     def or_identifiers(self) -> Self:
         """Use columns that look like identifiers if there are no others: numbers, or code words."""
-        if any(one.used for one in self.columns.values()):
+        if any(one.used for one in self):
             return self
         return type(self)(
             [
@@ -454,7 +449,7 @@ class Readings:
                 )
                 if one.kind == "identifier"
                 else one
-                for one in self.columns.values()
+                for one in self
             ]
         )
 
@@ -853,16 +848,8 @@ _UNITS = {"days": 86_400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0}
 _DAY = _UNITS["days"]
 
 
-_TARGET = Record(
-    kind=choice("number", "date", "time", "duration"),
-    form=Maybe(_Form()),
-    unit=text(),
-    step=choice("D", "s", "us"),
-)
-
-
 @dataclass(frozen=True)
-class TargetForm:
+class TargetForm(Recorded):
     """How target quantities are written: they are read as numbers, and predicted as written.
 
     Attributes
@@ -896,6 +883,16 @@ class TargetForm:
     form: NumberForm | DateForm | str | None = None
     unit: str = ""
     step: str = "s"
+
+    _record = Record(
+        kind=choice("number", "date", "time", "duration"),
+        form=Maybe(_Form()),
+        unit=text(),
+        step=choice("D", "s", "us"),
+    ).where(
+        "the form of the target is unknown",
+        lambda it: it["kind"] not in _MOMENTS or it["unit"] in _UNITS,
+    )
 
     @classmethod
     def of(cls, name: str, column: Numbers | Levels, told: str = "") -> Self | None:
@@ -932,7 +929,7 @@ class TargetForm:
     @property
     def is_moment(self) -> bool:
         """Whether predictions are dates or times rather than numbers."""
-        return self.kind in ("date", "time")
+        return self.kind in _MOMENTS
 
     @property
     def said(self) -> str:
@@ -1007,18 +1004,6 @@ class TargetForm:
         if not self.is_moment:
             return None
         return {"size": _UNITS[self.unit], "step": self.step, "clock": self.kind == "time"}
-
-    def to_state(self) -> dict[str, Any]:
-        """Return plain data."""
-        return _TARGET.written(self)
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Inverse of :meth:`to_state`; raises ``ValueError`` for anything inconsistent."""
-        found = cls(**_TARGET.read(state, {}))
-        if found.is_moment and found.unit not in _UNITS:
-            raise ValueError("the form of the target is unknown")
-        return found
 
 
 def _quantities(name: str, column: Numbers | Levels) -> Reading | None:

@@ -6,7 +6,6 @@ streams, later rows extend the encoding (:class:`StreamColumns`).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -30,7 +29,7 @@ from mercer.columns.views import (
     view_table,
 )
 from mercer.estimators.inputs import warn_user
-from mercer.records import Named, Record, Recorded
+from mercer.records import Maybe, Named, Part, Record, Recorded, Several
 from mercer.validation import nearest, or_none, text
 
 Array = NDArray[np.float64]
@@ -229,7 +228,7 @@ def audit_of(
 
 
 @dataclass(frozen=True)
-class StreamColumns:
+class StreamColumns(Recorded):
     """Encoder of the columns of a stream: one input per number, and one per category.
 
     A category gets its input in the first row that has it. The interface is that of
@@ -259,6 +258,15 @@ class StreamColumns:
     named: list[str] | None
     readings: Readings = field(default_factory=lambda: Readings([]))
     inputs: list[tuple[str, str | None]] = field(default_factory=list)
+
+    _record = Record(
+        named=Maybe(Several(text(), kind=list)),
+        readings=Several(Part(Reading), kind=Readings),
+        inputs=Several(Several(or_none(text()), 2), kind=list),
+    ).where(
+        "the inputs do not match the columns",
+        lambda it: {name for name, _ in it["inputs"]} == {*it["readings"].names},
+    )
 
     @classmethod
     def of_numbers(cls, names: Sequence[str]) -> Self:
@@ -332,25 +340,6 @@ class StreamColumns:
             rows = np.flatnonzero(slot >= 0)
             X[rows, slot[rows]] = 1.0
         return X
-
-    def to_state(self) -> dict[str, Any]:
-        """Return all of it as plain data."""
-        return {"named": self.named, "readings": self.readings.to_state(), "inputs": self.inputs}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Inverse of :meth:`to_state`.
-
-        Raises
-        ------
-        ValueError
-            If the parts do not fit together.
-        """
-        readings = Readings.from_state(state["readings"])
-        inputs = [(name, level) for name, level in state["inputs"]]
-        if {name for name, _ in inputs} != set(readings.names):
-            raise ValueError("the inputs do not match the columns")
-        return cls(state["named"], readings, inputs)
 
 
 def _reading(view: TableView, name: str, named: list[str] | None) -> Reading:
@@ -456,38 +445,14 @@ def lenient_inputs(columns: TablePreprocessor, view: TableView) -> NDArray[np.fl
     return X
 
 
-def columns_to_state(columns: Columns) -> dict[str, Any]:
-    """Return columns as plain data; names of categories may be anything, so as one text."""
-    kind = "stream" if isinstance(columns, StreamColumns) else "table"
-    return {kind: json.dumps(columns.to_state())}
-
-
-def columns_from_state(state: Mapping[str, str], names: Sequence[str]) -> Columns:
-    """Inverse of :func:`columns_to_state`.
-
-    Parameters
-    ----------
-    state : mapping
-        What that returned.
-    names : sequence of str
-        Columns of the rows.
-
-    Raises
-    ------
-    ValueError
-        If the parts do not fit together.
-    """
-    ((kind, text),) = state.items()
-    if kind == "stream":
-        columns: Columns = StreamColumns.from_state(json.loads(text))
-        found = list(columns.readings.columns)
-        fits = set(found) <= set(names)
+def check_columns(columns: Columns, names: Sequence[str]) -> None:
+    """Raise ``ValueError`` for columns that are none of rows with such names."""
+    if isinstance(columns, StreamColumns):
+        used, is_ready = [*columns.readings.columns], True
     else:
-        columns = TablePreprocessor.from_state(json.loads(text))
-        fits = columns.frozen_ and set(columns.feature_names_in_) <= set(names)
-    if not fits:
+        used, is_ready = columns.feature_names_in_, columns.frozen_
+    if not is_ready or not set(used) <= set(names):
         raise ValueError("the columns do not match the names of the features")
-    return columns
 
 
 def with_later_inputs(X: Any, n_inputs: int, columns: Columns | None) -> Any:

@@ -16,7 +16,7 @@ from mercer.estimators.estimator import numeric_rows
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.start import Plan
-from mercer.estimators.targets import TaskTargets, check_no_loss, usual_unit
+from mercer.estimators.targets import TaskTargets, no_loss, usual_unit
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.learning import AutomaticStep, automatic_step
@@ -24,8 +24,9 @@ from mercer.model_file import storable
 from mercer.numerics.philox import row_uniforms
 from mercer.objectives import KullbackLeibler
 from mercer.objectives.objective import kl_lower_bound, ratio_of
+from mercer.records import FLOATS, Maybe, Numbered, Numbers, Part, Record, Recorded
 from mercer.threads import jobs
-from mercer.validation import check_integer, check_real
+from mercer.validation import check_integer, check_real, integer
 
 Array = NDArray[np.float64]
 
@@ -35,7 +36,8 @@ MOST_HELD_OUT = 2000  # rows of each sample
 # -- rows held out ---------------------------------------------------------------------------------
 
 
-class HeldOut(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class HeldOut(Recorded):
     """Held-out rows of one sample.
 
     Attributes
@@ -51,6 +53,15 @@ class HeldOut(NamedTuple):
     n_seen: int
     rows: NDArray[np.floating]
     weights: Array | None = None
+
+    _record = Record(
+        n_seen=integer(low=0),
+        rows=Numbers("n", "n_features", dtype=FLOATS),
+        weights=Maybe(Numbers("n", above=0.0)),
+    ).where(
+        "the rows held out do not fit together",
+        lambda it: len(it["rows"]) <= min(it["n_seen"], MOST_HELD_OUT),
+    )
 
     @classmethod
     def none(cls, n_features: int, dtype: Any) -> Self:
@@ -70,31 +81,6 @@ class HeldOut(NamedTuple):
                 ]
             )
         return type(self)(self.n_seen + n_seen, rows, weights)
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any], n_features: int) -> Self:
-        """Rebuild from a dict of the attributes.
-
-        Raises
-        ------
-        ValueError
-            If the parts do not fit together.
-        """
-        held = cls(**state)
-        n = len(held.rows)
-        if not (
-            type(held.n_seen) is int
-            and n <= min(held.n_seen, MOST_HELD_OUT)
-            and held.rows.shape == (n, n_features)
-            and held.rows.dtype in (np.float32, np.float64)
-            and (held.weights is None or _are_weights(held.weights, n))
-        ):
-            raise ValueError("the rows held out do not fit together")
-        return held
-
-
-def _are_weights(weights: Array, n: int) -> bool:
-    return weights.shape == (n,) and weights.dtype == np.float64 and bool((weights > 0.0).all())
 
 
 def rows_of_a_stream(held: HeldOut, n: int, share: float) -> NDArray[np.int64]:
@@ -123,6 +109,8 @@ class TwoSamples(TaskTargets):
 
     held: tuple[HeldOut, HeldOut]
 
+    _record = Record(loss=no_loss, targets=Record(held=Numbered(Part(HeldOut, "n_features"), 2)))
+
     def objective(self, automatic: AutomaticStep | None) -> KullbackLeibler:
         return KullbackLeibler()
 
@@ -140,16 +128,6 @@ class TwoSamples(TaskTargets):
 
     def unit_of_steps(self, automatic: AutomaticStep) -> float:
         return usual_unit(automatic)
-
-    def to_state(self) -> dict[str, Any]:
-        return {name: held._asdict() for name, held in zip("pq", self.held, strict=True)}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any], n_features: int) -> TwoSamples:
-        check_no_loss(state)
-        targets = state["targets"]
-        held_p, held_q = (HeldOut.from_state(targets[name], n_features) for name in "pq")
-        return cls((held_p, held_q))
 
 
 # -- the estimator ---------------------------------------------------------------------------------

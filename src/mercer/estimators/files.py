@@ -2,32 +2,112 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from mercer.columns import TablePreprocessor
 from mercer.columns.null_values import NullValues
 from mercer.columns.readings import TargetForm
-from mercer.component import from_config, to_config
-from mercer.estimators.columns import Roles, columns_from_state, columns_to_state
+from mercer.estimators.columns import Roles, StreamColumns, check_columns
 from mercer.estimators.estimator import column_names
-from mercer.estimators.kept_rows import (
-    HeldOutRows,
-    kept_from_state,
-    kept_to_state,
-    kept_until_now,
-    rows_to_state,
-    with_gaps,
-)
+from mercer.estimators.kept_rows import HeldOutRows, KeptRows, kept_until_now
 from mercer.estimators.start import AVERAGING
+from mercer.estimators.targets import Classes, LossTargets
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.learning import AutomaticStep
 from mercer.maps import Affine
-from mercer.validation import check_integer, check_real
+from mercer.records import (
+    FLOATS,
+    Config,
+    Field,
+    Gapped,
+    IfAny,
+    InText,
+    Maybe,
+    Named,
+    Numbers,
+    OneOf,
+    Part,
+    Record,
+    Several,
+    Sizes,
+    State,
+)
+from mercer.validation import integer, or_none, positive, real, text
+
+# Of all estimators: parameters, kernel and what rows look like.
+_COMMON = Record(
+    params=Named(Config(object)),
+    kernel=Config(Kernel, lambda kernel: kernel.is_resolved),
+    n_features=integer(low=1),
+    feature_names=Maybe(Several(text(), "n_features", list)),
+    columns=IfAny(OneOf(stream=InText(StreamColumns), table=InText(TablePreprocessor))),
+    roles=IfAny(InText(Roles)),
+    target_form=IfAny(Part(TargetForm)),
+).where(
+    "the target is among the inputs",
+    lambda it: (
+        it["roles"] is None or it["roles"].target in (None, *getattr(it["columns"], "exclude", ()))
+    ),
+)
+# Of those with a learner. Kernel and rows may have been set anew since, and so may parameters.
+_LEARNED = Record(
+    inputs=IfAny(Config(Affine)),
+    means=IfAny(Numbers("n_features")),
+    left_out=IfAny(text()),
+    null_values=IfAny(Config(dict)),
+    calibration=IfAny(State()),
+    kept=IfAny(Part(KeptRows, n_features="n_inputs")),
+    level=IfAny(Numbers("n_levels")),
+    expansion=Config(Expansion),
+    averaging=or_none(real(low=0.0)),
+    automatic=Several(positive(), 5),
+    row_names=Maybe(Several(lambda name, value: value, "n_features", list)),
+    learner=State(),
+).where(
+    "the averaging is of the wrong kind",
+    lambda it: (
+        it["averaging"] in AVERAGING.values()
+        and (it["averaging"] is None or it["expansion"].averages)
+    ),
+)
+_AUTOMATIC = "curvature", "bound", "top_eigenvalue", "boldness", "typical"
+
+
+class _Inputs(Field):
+    """Rows, sparse or dense, of which numbers may be missing."""
+
+    dense = Gapped("n", "n_inputs")
+    sparse = Record(
+        data=Numbers("n_stored", dtype=FLOATS),
+        indices=Numbers("n_stored", dtype=np.int64, low=0),
+        indptr=Numbers("n+1", dtype=np.int64, low=0),
+    )
+
+    def written(self, value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            return self.dense.written(value)
+        places = {name: getattr(value, name).astype(np.int64) for name in ("indices", "indptr")}
+        return self.sparse.written_of({"data": value.data, **places})
+
+    def read(self, name: str, value: Any, sizes: Sizes) -> Any:
+        if not isinstance(value, dict) or "gaps" in value:
+            return self.dense.read(name, value, sizes)
+        parts = tuple(self.sparse.read(value, sizes).values())
+        rows = sparse.csr_matrix(parts, shape=(sizes["n"], sizes["n_inputs"]))
+        rows.check_format(full_check=True)
+        return rows
+
+
+def _calibration_by(targets: LossTargets) -> Record:
+    """Return what is stored of rows that find intervals, by what is known of their targets."""
+    quantities = Numbers("n", "n_targets")
+    if isinstance(targets, Classes):
+        quantities = Numbers("n", dtype=np.int64, low=0, high=targets.labels.size - 1)
+    return Record(X=_Inputs(), y=quantities, weights=Numbers("n"))
 
 
 def common_state(model: Any) -> dict[str, Any]:
@@ -41,18 +121,18 @@ def common_state(model: Any) -> dict[str, Any]:
         del params["categorical_features"]  # the default
     elif named is not None:
         params["categorical_features"] = np.asarray(named).tolist()
-    names, columns = getattr(model, "feature_names_in_", None), getattr(model, "_columns", None)
-    roles, form = getattr(model, "roles_", None), getattr(model, "target_form_", None)
-    return {
-        "params": {name: to_config(value) for name, value in params.items()},
-        "kernel": to_config(getattr(model, "_kernel", None) or model.kernel_),
-        "n_features": int(model.n_features_in_),
-        "feature_names": None if names is None else [str(name) for name in names],
-        **({} if columns is None else {"columns": columns_to_state(columns)}),
-        # As text: any text may be a key.
-        **({} if roles is None else {"roles": json.dumps(roles.to_state())}),
-        **({} if form is None else {"target_form": form.to_state()}),
-    }
+    names = getattr(model, "feature_names_in_", None)
+    return _COMMON.written_of(
+        {
+            "params": params,
+            "kernel": getattr(model, "_kernel", None) or model.kernel_,
+            "n_features": int(model.n_features_in_),
+            "feature_names": None if names is None else map(str, names),
+            "columns": getattr(model, "_columns", None),
+            "roles": getattr(model, "roles_", None),
+            "target_form": getattr(model, "target_form_", None),
+        }
+    )
 
 
 def of_common_state(cls: Any, state: dict[str, Any]) -> tuple[Any, Kernel]:
@@ -63,79 +143,19 @@ def of_common_state(cls: Any, state: dict[str, Any]) -> tuple[Any, Kernel]:
     ValueError
         If the parts do not fit together.
     """
-    model: Any = cls(**{name: from_config(v) for name, v in state["params"].items()})
+    values = _COMMON.read(_COMMON.among(state), {})
+    model: Any = cls(**values["params"])
     model.check()
-    kernel = from_config(state["kernel"])
-    if not isinstance(kernel, Kernel) or not kernel.is_resolved:
-        raise ValueError("the kernel is of the wrong kind or lacks numbers")
-    model.n_features_in_ = check_integer("n_features", state["n_features"], low=1)
-    names = state["feature_names"]
-    if names is not None:
-        if len(names) != model.n_features_in_:
-            raise ValueError("the feature_names do not match the number of features")
-        model.feature_names_in_ = np.array(names, dtype=object)
-    if "columns" in state:
-        model._columns = columns_from_state(state["columns"], column_names(model))
-    if "roles" in state:
-        roles = model.roles_ = Roles.from_state(json.loads(state["roles"]))
-        if roles.target not in (None, *getattr(model._columns, "exclude", ())):
-            raise ValueError("the target is among the inputs")
-    if "target_form" in state:
-        model.target_form_ = TargetForm.from_state(state["target_form"])
-    return model, kernel
-
-
-def _level_from_state(state: dict[str, Any]) -> NDArray[np.float64] | None:
-    """Return what is added to scores, if anything is; ValueError if it cannot be."""
-    if "level" not in state:
-        return None
-    level = np.array(state["level"], dtype=np.float64)
-    if level.ndim != 1 or not np.isfinite(level).all():
-        raise ValueError("the level does not fit the scores")
-    return level
-
-
-def _means_from_state(state: dict[str, Any], n_features: int) -> Any:
-    """Return the means of columns, which models of sparse rows and of tables do not have."""
-    means = state.get("means")
-    if means is not None and (means.shape != (n_features,) or not np.isfinite(means).all()):
-        raise ValueError("the means do not match the number of features")
-    return means
-
-
-def _calibration_to_state(model: Any) -> dict[str, Any]:
-    """Return rows that find intervals, where there are such, under their key."""
-    if model._calibration is None:
-        return {}
-    from mercer.estimators.evidence import calibration_of_now
-
-    rows: Any = calibration_of_now(model)
-    X = rows.X
-    if isinstance(X, np.ndarray):
-        inputs = rows_to_state("X", X)
-    else:
-        places = {name: getattr(X, name).astype(np.int64) for name in ("indices", "indptr")}
-        inputs = {"X": {"data": X.data, **places}}
-    y = model.targets_.numbered(rows.y)
-    return {"calibration": {**inputs, "y": y, "weights": rows.weights}}
-
-
-def _calibration_from_state(model: Any, state: dict[str, Any]) -> HeldOutRows:
-    """Inverse of what is under the key; ValueError if the pieces do not fit together."""
-    X, y, weights = state["X"], state["y"], np.array(state["weights"], dtype=np.float64)
-    n_inputs = model.n_inputs_
-    if not isinstance(X, np.ndarray):
-        parts = X["data"], X["indices"], X["indptr"]
-        X = sparse.csr_matrix(parts, shape=(len(weights), n_inputs))
-    if X.shape != (len(weights), n_inputs) or len(y) != len(weights):
-        raise ValueError("the rows that intervals are found by do not fit together")
-    X = with_gaps(X, state.get("gaps"))
-    return HeldOutRows(X, model.targets_.of_numbers(y), np.empty(0), weights)
-
-
-def _plain(name: Any) -> Any:
-    """Return a name of a feature as JSON knows it: no number of NumPy."""
-    return name.item() if isinstance(name, np.generic) else name
+    model.n_features_in_ = values["n_features"]
+    if values["feature_names"] is not None:
+        model.feature_names_in_ = np.array(values["feature_names"], dtype=object)
+    if values["columns"] is not None:
+        check_columns(values["columns"], column_names(model))
+        model._columns = values["columns"]
+    for name in ("roles", "target_form"):
+        if values[name] is not None:
+            setattr(model, f"{name}_", values[name])
+    return model, values["kernel"]
 
 
 def state_of(model: Any) -> dict[str, Any]:
@@ -153,75 +173,59 @@ def state_of(model: Any) -> dict[str, Any]:
     """
     if not hasattr(model, "learner_"):
         raise ValueError(f"This {type(model).__name__} is not fitted yet: call `fit` first.")
-    automatic, function = model.learner_.automatic, model.learner_.function
-    return {
-        **common_state(model),
-        **model.targets_.loss_to_state(),
-        **({} if model._map is None else {"inputs": to_config(model._map)}),
-        **({} if model._means is None else {"means": model._means}),
-        **({} if model._left_out is None else {"left_out": model._left_out}),
-        **({"null_values": to_config(model._nulls.to_config())} if model._nulls else {}),
-        **_calibration_to_state(model),
-        **kept_to_state(kept_until_now(model, model.n_inputs_)),
-        **({} if model._level is None else {"level": model._level.copy()}),
-        # Those of the parameters may have been set anew since.
-        "expansion": to_config(function.expansion),
-        "averaging": function.averaging,
-        "automatic": [
-            automatic.curvature,
-            automatic.bound,
-            automatic.top_eigenvalue,
-            automatic.boldness,
-            automatic.typical,
-        ],
-        "row_names": None if model._row_names is None else [*map(_plain, model._row_names)],
-        "targets": model.targets_.to_state(),
-        "learner": model.learner_.to_state(),
+    learner, targets, calibration = model.learner_, model.targets_, None
+    if model._calibration is not None:
+        from mercer.estimators.evidence import calibration_of_now
+
+        rows: Any = calibration_of_now(model)
+        values = {**rows._asdict(), "y": targets.numbered(rows.y)}
+        calibration = _calibration_by(targets).written_of(values)
+    learned = {
+        "inputs": model._map,
+        "means": model._means,
+        "left_out": model._left_out,
+        "null_values": model._nulls.to_config() if model._nulls else None,
+        "calibration": calibration,
+        "kept": kept_until_now(model, model.n_inputs_),
+        "level": model._level,
+        "expansion": learner.function.expansion,
+        "averaging": learner.function.averaging,
+        "automatic": [getattr(learner.automatic, name) for name in _AUTOMATIC],
+        "row_names": model._row_names,
+        "learner": learner,
     }
+    return {**common_state(model), **_LEARNED.written_of(learned), **targets.to_state()}
 
 
 def of_state(cls: Any, state: dict[str, Any]) -> Any:
     """Inverse of :func:`state_of`; ValueError if the parts do not fit together."""
     model, kernel = of_common_state(cls, state)
-    model._means = _means_from_state(state, model.n_features_in_)
-    if state.get("left_out") is not None:
-        model._left_out = str(state["left_out"])
-    if "null_values" in state:
-        model._nulls = NullValues.of(from_config(state["null_values"]))
     n_inputs = model.n_inputs_
-    model._kept = kept_from_state(state.get("kept"), n_inputs)
-    model._level = _level_from_state(state)
-    known = cls._targets_type.from_state(state, n_inputs)
-    expansion = from_config(state["expansion"])
-    if not isinstance(expansion, Expansion):
-        raise ValueError("the expansion is of the wrong kind")
-    averaging = state["averaging"]
-    if averaging is not None:
-        averaging = check_real("averaging", averaging, low=0.0)
-    if averaging not in AVERAGING.values() or (averaging is not None and not expansion.averages):
-        raise ValueError("the averaging is of the wrong kind")
-    if state["row_names"] is not None:
-        if len(state["row_names"]) != model.n_features_in_:
-            raise ValueError("the row_names do not match the number of features")
-        model._row_names = list(state["row_names"])
-    model._map = from_config(state.get("inputs"))
+    sizes = {"n_features": model.n_features_in_, "n_inputs": n_inputs}
+    values = _LEARNED.read(_LEARNED.among(state), sizes)
+    known = cls._targets_type
+    model.targets_ = known.from_state(known._record.among(state), n_features=n_inputs)
+    for name in ("means", "left_out", "kept", "level", "row_names"):
+        setattr(model, f"_{name}", values[name])
+    if values["null_values"] is not None:
+        model._nulls = NullValues.of(values["null_values"])
+    model._map = values["inputs"]
     if model._map is not None:
-        if not isinstance(model._map, Affine) or model._map.n_inputs != n_inputs:
+        if model._map.n_inputs != n_inputs:
             raise ValueError("the map of the inputs does not match the number of features")
         n_inputs = model._map.n_outputs
-    points = state["learner"]["function"]["arrays"].get("points")
+    points = values["learner"]["function"]["arrays"].get("points")
     if points is not None and (points.ndim != 2 or points.shape[1] != n_inputs):
         raise ValueError("the dictionary does not match the number of features")
-    numbers = [check_real("automatic", v, low=0, open_low=True) for v in state["automatic"]]
-    automatic = AutomaticStep(*numbers)
     dtype = None if points is None else points.dtype
-    model.targets_ = known
-    plan = model._plan_with(expansion)
-    problem = model._problem_of(plan, kernel, automatic, averaging, dtype)
+    plan, automatic = model._plan_with(values["expansion"]), AutomaticStep(*values["automatic"])
+    problem = model._problem_of(plan, kernel, automatic, values["averaging"], dtype)
     model._adopt(problem)
-    model.learner_.restore(state["learner"])
+    model.learner_.restore(values["learner"])
     if model.learner_.function.n_outputs != problem.n_outputs:
         raise ValueError("the number of outputs does not match the targets")
-    if "calibration" in state:
-        model._calibration = _calibration_from_state(model, state["calibration"])
+    if values["calibration"] is not None:
+        rows = _calibration_by(model.targets_).read(values["calibration"], sizes)
+        rows["y"] = model.targets_.of_numbers(rows["y"])
+        model._calibration = HeldOutRows(**rows, scores=np.empty(0))
     return model

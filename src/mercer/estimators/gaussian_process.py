@@ -19,7 +19,7 @@ from mercer.conformal import check_coverage
 from mercer.estimators.estimator import Estimator, numeric_rows
 from mercer.estimators.files import common_state, of_common_state
 from mercer.estimators.inputs import check_weights, resolve_kernel, sample_of, warn_user
-from mercer.estimators.kept_rows import KeptRows, kept_from_state, kept_of, kept_to_state
+from mercer.estimators.kept_rows import KeptRows, kept_of
 from mercer.estimators.targets import Outputs
 from mercer.estimators.undo import all_or_nothing
 from mercer.exceptions import TargetScaleWarning
@@ -729,7 +729,7 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
             "seed": seed,
             "design": design,
             "settings": _SETTINGS.written_of(settings),
-            **kept_to_state(self._kept),
+            **({} if self._kept is None else {"kept": self._kept.to_state()}),
             "posterior": posterior.to_state(),
         }
 
@@ -754,7 +754,8 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
         if model._flat and model._n_targets != 1:
             raise ValueError("the shape of the targets does not match their number")
         model.posterior_ = _posterior_from_state(model, state)
-        model._kept = kept_from_state(state.get("kept"), model.n_inputs_)
+        if "kept" in state:
+            model._kept = KeptRows.from_state(state["kept"], n_features=model.n_inputs_)
         return model  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:

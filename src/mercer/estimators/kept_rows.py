@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from mercer.default import DefaultLearner
 from mercer.estimators.columns import with_later_inputs
 from mercer.numerics.philox import row_uniforms
-from mercer.records import FLOATS, IfAny, Numbers, Record
+from mercer.records import Gapped, Numbers, Record, Recorded
 from mercer.validation import integer
 
 Array = NDArray[np.float64]
@@ -20,18 +21,11 @@ Rows = NDArray[np.floating]
 _AT_ONCE = 1024  # keys examined at once for single rows
 # Rows that a model keeps for explanations, and their largest memory.
 _KEPT, _KEPT_BYTES = 256, 2**20
+_MOST_KEPT = 1000  # rows that are kept for anything
 
 
-_STORED = Record(
-    n_seen=integer(low=0),
-    keys=Numbers("n"),
-    weights=Numbers("n", above=0.0),
-    rows=Numbers("n", "n_features", dtype=FLOATS),
-    gaps=IfAny(Numbers("n", "n_features", dtype=np.bool_)),
-)
-
-
-class KeptRows(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class KeptRows(Recorded):
     """Uniform sample of the rows seen so far: the rows with the smallest random keys.
 
     Attributes
@@ -57,6 +51,16 @@ class KeptRows(NamedTuple):
     keys: Array
     weights: Array
     rows: NDArray[np.floating]
+
+    _record = Record(
+        n_seen=integer(low=0),
+        keys=Numbers("n"),
+        weights=Numbers("n", above=0.0),
+        rows=Gapped("n", "n_features"),
+    ).where(
+        "the rows kept do not fit together",
+        lambda it: it["keys"].size <= min(it["n_seen"], _MOST_KEPT),
+    )
 
     @classmethod
     def none(cls, n_features: int, dtype: Any = np.float64) -> Self:
@@ -85,7 +89,7 @@ class KeptRows(NamedTuple):
         new = new[np.argsort(keys[new], kind="stable")[:capacity]]
         n_seen = self.n_seen + weights.size
         if new.size == 0:
-            return self._replace(n_seen=n_seen)
+            return replace(self, n_seen=n_seen)
         rows = X[new] if isinstance(X, np.ndarray) else X[new].toarray()
         keys = np.concatenate([self.keys, keys[new]])
         best = np.argsort(keys, kind="stable")[:capacity]
@@ -101,57 +105,6 @@ class KeptRows(NamedTuple):
         keys = row_uniforms(block * _AT_ONCE, _AT_ONCE)[start:]
         wanted = np.flatnonzero(keys < self.keys[-1])
         return int(wanted[0]) if wanted.size else keys.size
-
-    def to_state(self) -> dict[str, Any]:
-        """As plain data."""
-        return _STORED.written_of(
-            {**self._asdict(), "gaps": None, **rows_to_state("rows", self.rows)}
-        )
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any], n_features: int, capacity: int) -> Self:
-        """Inverse of :meth:`to_state`.
-
-        Raises
-        ------
-        ValueError
-            If the parts do not fit together.
-        """
-        values = _STORED.read(state, {"n_features": n_features})
-        gaps = values.pop("gaps")
-        kept = cls(**values)
-        if kept.keys.size > min(kept.n_seen, capacity):
-            raise ValueError("the rows kept do not fit together")
-        return kept._replace(rows=with_gaps(kept.rows, gaps))
-
-
-def rows_to_state(name: str, X: NDArray[np.floating]) -> dict[str, Any]:
-    """Return rows as plain data under a name; gaps by themselves, as files have no NaN.
-
-    Examples
-    --------
-    >>> rows_to_state("X", np.array([[np.nan, 2.0]]))
-    {'X': array([[0., 2.]]), 'gaps': array([[ True, False]])}
-    """
-    gaps = np.isnan(X)
-    if not gaps.any():
-        return {name: X}
-    return {name: np.where(gaps, 0.0, X).astype(X.dtype), "gaps": gaps}
-
-
-def with_gaps(X: NDArray[np.floating], gaps: Any) -> NDArray[np.floating]:
-    """Return the rows of :func:`rows_to_state`; ``gaps`` are None where there were none.
-
-    Raises
-    ------
-    ValueError
-        If the gaps do not fit the rows.
-    """
-    if gaps is None:
-        return X
-    if gaps.shape != X.shape or gaps.dtype != np.bool_:
-        raise ValueError("the gaps of the rows kept do not match them")
-    return np.where(gaps, np.nan, X).astype(X.dtype)
 
 
 # -- rows to explain a model with ------------------------------------------------------------------
@@ -199,28 +152,6 @@ def capacity_of(n_inputs: int) -> int:
     return max(2, min(_KEPT, _KEPT_BYTES // (8 * max(1, n_inputs))))
 
 
-def kept_to_state(kept: KeptRows | None) -> dict[str, Any]:
-    """Return rows as plain data, ``{}`` if there are none.
-
-    Examples
-    --------
-    >>> kept_to_state(kept_of(None, np.array([[np.nan, 2.0]]), np.ones(1)))["kept"]["gaps"]
-    array([[ True, False]])
-    """
-    return {} if kept is None else {"kept": kept.to_state()}
-
-
-def kept_from_state(state: dict[str, Any] | None, n_inputs: int) -> KeptRows | None:
-    """Inverse of :func:`kept_to_state`.
-
-    Raises
-    ------
-    ValueError
-        If they do not fit the inputs.
-    """
-    return None if state is None else KeptRows.from_state(state, n_inputs, _KEPT)
-
-
 def keep_learned(model: Any, X: Any, weights: Array) -> None:
     """Add learned rows to an estimator's sample, unless it keeps rows elsewhere.
 
@@ -257,9 +188,9 @@ def kept_until_now(model: Any, n_inputs: int) -> KeptRows | None:
     if kept is None:
         return None
     if model._passed:
-        kept = kept._replace(n_seen=kept.n_seen + model._passed)
+        kept = replace(kept, n_seen=kept.n_seen + model._passed)
     model._kept, model._passed = kept, 0
-    return kept._replace(rows=with_later_inputs(kept.rows, n_inputs, model._columns))
+    return replace(kept, rows=with_later_inputs(kept.rows, n_inputs, model._columns))
 
 
 # -- rows that were not learned --------------------------------------------------------------------

@@ -17,7 +17,7 @@ from mercer.estimators.inputs import check_weights
 from mercer.estimators.kept_rows import KeptRows
 from mercer.estimators.one_row import learn_as_batch, learn_row, remember_names, score_one, vector
 from mercer.estimators.start import Plan
-from mercer.estimators.targets import TaskTargets, check_no_loss, plain_order, usual_unit
+from mercer.estimators.targets import TaskTargets, no_loss, plain_order, usual_unit
 from mercer.estimators.undo import all_or_nothing
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
@@ -26,9 +26,10 @@ from mercer.model_file import storable
 from mercer.numerics.philox import row_uniforms
 from mercer.objectives import Novelty
 from mercer.objectives.objective import lower_quantile
+from mercer.records import Part, Record
 from mercer.schedules import InverseTime
 from mercer.threads import jobs
-from mercer.validation import check_real
+from mercer.validation import check_real, or_none, real
 
 if TYPE_CHECKING:
     from mercer.answers.explain import Explained
@@ -59,6 +60,15 @@ class Sampled(TaskTargets):
     kept: KeptRows
     offset: float | None = None
 
+    _record = Record(
+        loss=no_loss,
+        targets=Record(
+            nu=real(low=0.0, high=1.0, open_low=True),
+            offset=or_none(real()),
+            kept=Part(KeptRows, "n_features"),
+        ),
+    )
+
     @property
     def sample(self) -> KeptRows:
         return self.kept
@@ -88,19 +98,6 @@ class Sampled(TaskTargets):
 
     def unit_of_steps(self, automatic: AutomaticStep) -> float:
         return usual_unit(automatic)
-
-    def to_state(self) -> dict[str, Any]:
-        return {"nu": self.nu, "offset": self.offset, "kept": self.kept.to_state()}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any], n_features: int) -> Sampled:
-        check_no_loss(state)
-        targets = state["targets"]
-        nu = check_real("nu", targets["nu"], low=0.0, high=1.0, open_low=True)
-        offset = targets["offset"]
-        if offset is not None:
-            offset = check_real("offset", offset)
-        return cls(nu, KeptRows.from_state(targets["kept"], n_features, _KEPT), offset)
 
 
 @storable

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +14,10 @@ from sklearn.utils.validation import column_or_1d
 from mercer.buffers import FIFO, Buffer
 from mercer.columns.views import says_nothing
 from mercer.estimators.targets import (
+    Labels,
     Outputs,
     TaskTargets,
     check_same_type,
-    labels_from_state,
-    labels_to_state,
-    loss_from_state,
     plain_targets,
 )
 from mercer.exceptions import Advice, InPython, ParameterError, Setting
@@ -27,9 +26,9 @@ from mercer.kernels import Kernel, PairKernel
 from mercer.learning import AutomaticStep, CarefulSteps, automatic_step
 from mercer.losses import MarginLoss
 from mercer.objectives import Pairwise
-from mercer.records import Config, Record, State
+from mercer.records import Config, Part, Record, Recorded
 from mercer.schedules import PowerDecay, Relative
-from mercer.validation import positive, text
+from mercer.validation import choice, positive, text
 
 Array = NDArray[np.float64]
 
@@ -42,233 +41,14 @@ _FEW = 200  # rows used to estimate the size of the pair kernel
 # Number of sampled rows whose labels are compared.
 _MOST_COMPARED = 500
 _EXACT = 2**53
+# Numbers of classes that labels of a kind may have.
+_N_CLASSES = {"two": range(1, 3), "real": range(1), "same": range(1, sys.maxsize)}
 #: A buffer for any labels, as errors recommend it.
 FIFO_OF_50 = Setting("buffer", FIFO(50), "buffer=FIFO(50) of mercer.buffers")
 
 
-_STORED = Record(labels=State(), buffer=Config(Buffer), pair_bound=positive(), parts=State())
-_PARTS = Record(
-    pair_kernel=Config(PairKernel),
-    pair_label=text(),
-    normalize=text(),
-    label_scale=positive(),
-)
-
-
-@dataclass(frozen=True)
-class Pairs(TaskTargets):
-    """Targets of learning on pairs of rows.
-
-    Attributes
-    ----------
-    loss : MarginLoss
-        Loss of a pair.
-    labels : PairLabels
-        Converts the y of rows to numbers.
-    buffer : Buffer
-        Earlier rows that a row is paired with.
-    pair_kernel : PairKernel
-        Kind of function of two points.
-    pair_label, normalize : str
-        What is learned about a pair, and the divisor of its slopes.
-    label_scale : float
-        Typical size of pair labels.
-    bound : float
-        Typical size of the pair kernel at a pair; 1 before it is measured.
-    """
-
-    loss: MarginLoss
-    labels: PairLabels
-    buffer: Buffer
-    pair_kernel: PairKernel
-    pair_label: str
-    normalize: str
-    label_scale: float
-    bound: float = 1.0
-
-    @property
-    def has_scores(self) -> bool:
-        """Whether functions of pairs are differences of row scores."""
-        return _makes_scores(self.pair_kernel)
-
-    @property
-    def outputs(self) -> Outputs:
-        """The score of a row.
-
-        Raises
-        ------
-        AttributeError
-            If rows have no scores.
-        """
-        check_scores(self.pair_kernel)
-        return super().outputs
-
-    @property
-    def bilinear(self) -> bool:  # type: ignore[override]
-        """Whether functions are neither differences nor sums of functions of one point."""
-        return self.pair_kernel.order == 2
-
-    def objective(self, automatic: AutomaticStep | None) -> Pairwise:
-        objective = Pairwise(
-            self.loss,
-            buffer=self.buffer,
-            pair_kernel=self.pair_kernel,
-            pair_label=self.pair_label,
-            normalize=self.normalize,
-            label_scale=self.label_scale,
-        )
-        if automatic is not None:
-            norm = float(np.sqrt(self.bound))
-            objective.tolerance_scale = norm / float(np.sqrt(automatic.typical))
-        return objective
-
-    def encode(self, y: Any, groups: Any = None) -> Array:
-        labels = self.labels.encode(y)
-        return np.column_stack([labels, group_numbers(groups, labels.size)])
-
-    def measured(self, kernel: Kernel, sample: Any, X: Any, y: Any) -> tuple[Self, AutomaticStep]:
-        """Return the record with its ``bound`` on pairs, and the safe steps for single rows."""
-        curvature = self.objective(None).curvature
-        automatic = automatic_step(kernel, sample, 1.0 if curvature is None else curvature, 1.0)
-        return replace(self, bound=self.bound_of(kernel, sample)), automatic
-
-    def bound_of(self, kernel: Kernel, sample: Any) -> float:
-        """Return the typical size of the pair kernel at pairs of rows."""
-        gram = np.asarray(kernel(sample[:_FEW]), dtype=np.float64)
-        if kernel.bound is not None:
-            nonnegative = bool((gram >= 0.0).all())
-            bound = self.pair_kernel.bound(kernel.bound, nonnegative=nonnegative)
-        else:  # points far from the origin but close together may be pairs with small features
-            bound = float(np.quantile(self.pair_kernel.of_gram(gram), _TYPICAL))
-        return bound or 1.0
-
-    def unit_of_steps(self, automatic: AutomaticStep) -> float:
-        constant = self.loss.hoelder_constant
-        if constant is None:
-            constant = 1.0 if self.loss.curvature is None else self.loss.curvature
-        # In units of k(x, x), as for other estimators.
-        pairs = self.bound / automatic.typical
-        smoothness = float(constant) * float(self.label_scale) ** 2 * pairs
-        return 1.0 / (smoothness * automatic.typical)
-
-    def named_steps(self, name: str, automatic: AutomaticStep, expansion: Expansion) -> Any:
-        unbounded = self.loss.lipschitz is None
-        if name == "theory":
-            steps = Relative(PowerDecay(1.0, 5.0 / 6.0 if unbounded else 0.8))
-        elif isinstance(expansion, RandomFeatures) and self.pair_kernel.order == 1:
-            return automatic
-        else:
-            pulls_back = float(self.loss.derivative([1.0], [1e3])[0]) > 0.0
-            steps = Relative(PowerDecay(1.0 if pulls_back else _AUTO))
-        steps = steps.resolved(self.unit_of_steps(automatic))
-        return CarefulSteps(steps, automatic.typical, self.pair_kernel.order, unbounded)
-
-    def to_state(self) -> dict[str, Any]:
-        values = {**vars(self), "pair_bound": self.bound, "parts": _PARTS.written(self)}
-        return _STORED.written_of(values)
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any], n_features: int) -> Self:
-        loss = loss_from_state(state, "classification")
-        if not isinstance(loss, MarginLoss):
-            raise ValueError("the loss of the pairs is none of margins")
-        values = _STORED.read(state["targets"], {})
-        labels, parts = PairLabels.from_state(values["labels"]), _PARTS.read(values["parts"], {})
-        return cls(loss, labels, values["buffer"], **parts, bound=values["pair_bound"])
-
-
-def _makes_scores(kernel: PairKernel) -> bool:
-    return np.array_equal(kernel.weights, [1.0, -1.0])
-
-
-def check_scores(kernel: PairKernel) -> None:
-    """Raise ``AttributeError`` if functions of pairs are not differences of row scores."""
-    if not _makes_scores(kernel):
-        raise AttributeError(
-            "Scores of single rows exist for pair_kernel='difference' only, whose functions are "
-            f"g(x) - g(x'); this model has {kernel.pattern!r}. Ask for pairs: "
-            "`predict_pair(X1, X2)`."
-        )
-
-
-def group_numbers(group: Any, n_rows: int) -> Array:
-    """Return the groups of rows as numbers; any labels are allowed.
-
-    Text becomes the first 48 bits of its hash, so no table grows with the stream; among a million
-    different texts, two share a number with a probability of 0.2 %.
-
-    Parameters
-    ----------
-    group : array-like of shape (n_rows,) or None
-        Group (query) of each row; None puts all rows into one group.
-    n_rows : int
-        Number of rows.
-
-    Raises
-    ------
-    ValueError
-        If the number of groups differs, or a group is missing.
-
-    Examples
-    --------
-    >>> group_numbers([3, 3, 7], 3)
-    array([3., 3., 7.])
-    """
-    if group is None:
-        return np.zeros(n_rows)
-    groups = np.asarray(group)
-    if groups.shape != (n_rows,):
-        raise ValueError(
-            f"`group` must have one entry for each of the {n_rows} rows, got shape {groups.shape}. "
-            "It names the group of each row, it does not count the rows of groups."
-        )
-    if any(map(says_nothing, groups.tolist())):
-        raise ValueError("`group` has a value that is missing: give every row one.")
-    if groups.dtype.kind in "biuf":
-        numbers = groups.astype(np.float64)
-        large = np.abs(numbers) >= _EXACT  # neighbouring integers would be equal as floats
-        numbers[large] = _hashes(groups[large])
-        return numbers
-    return _hashes(groups)
-
-
-def _hashes(groups: NDArray[Any]) -> Array:
-    names, where = np.unique(groups.astype(str), return_inverse=True)
-    hashes = [int.from_bytes(blake2b(n.encode(), digest_size=6).digest()) for n in names.tolist()]
-    return np.array(hashes, dtype=np.float64)[where]
-
-
-def label_scale(pair_label: str, labels: Array, kind: str) -> float:
-    """Return the root mean square of the nonzero pair labels on a sample; 1 if all are 0.
-
-    Examples
-    --------
-    >>> label_scale("difference", np.array([1.0, 2.0, 2.0]), "real")
-    1.0
-    """
-    if pair_label != "difference":
-        return 1.0
-    if kind == "two":
-        return 2.0  # for classes -1 and +1, even if one of them is still to come
-    labels = labels[:: max(1, labels.size // _MOST_COMPARED)]
-    differences = np.subtract.outer(labels, labels)
-    acting = differences[differences != 0.0]
-    return float(np.sqrt(np.mean(np.square(acting)))) if acting.size else 1.0
-
-
-def plain_labels(y: Any) -> NDArray[Any]:
-    """Return labels as a vector of numbers or text; tables give them as Python objects.
-
-    Raises
-    ------
-    ValueError
-        If there is more than one column, or labels are of several kinds.
-    """
-    labels = column_or_1d(plain_targets(y), warn=True)
-    return np.array(labels.tolist()) if labels.dtype.kind == "O" else labels
-
-
-class PairLabels(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class PairLabels(Recorded):
     """Converts the y of rows to numbers.
 
     Attributes
@@ -282,6 +62,11 @@ class PairLabels(NamedTuple):
 
     kind: str
     classes: NDArray[Any]
+
+    _record = Record(kind=choice(*_N_CLASSES), classes=Labels("n_classes", in_order=False)).where(
+        "the labels of the pairs do not fit together",
+        lambda it: it["classes"].size in _N_CLASSES[it["kind"]],
+    )
 
     @classmethod
     def first(cls, y: Any, pair_label: str, per_class: bool | None, announced: Any) -> Self:
@@ -375,7 +160,7 @@ class PairLabels(NamedTuple):
         if new.size == 0:
             return self
         if self.kind == "same":
-            return self._replace(classes=np.concatenate([self.classes, new]))
+            return replace(self, classes=np.concatenate([self.classes, new]))
         classes, first = np.union1d(self.classes, new), new.tolist()[0]
         if classes.size > 2:
             raise ParameterError(
@@ -390,7 +175,7 @@ class PairLabels(NamedTuple):
                     ".",
                 ),
             )
-        grown = self._replace(classes=classes)
+        grown = replace(self, classes=classes)
         if not np.array_equal(grown.encode(self.classes), self.encode(self.classes)):
             raise ParameterError(
                 f"y has the value {first!r} after only {self.classes.tolist()[0]!r}, which was "
@@ -420,27 +205,220 @@ class PairLabels(NamedTuple):
         positive = y == self.classes[1] if self.classes.size == 2 else y > 0
         return np.where(positive, 1.0, -1.0)
 
-    def to_state(self) -> dict[str, Any]:
-        """As plain data."""
-        labels = labels_to_state(np.sort(self.classes)) if self.classes.size else None
-        order = np.argsort(np.argsort(self.classes)).tolist()
-        return {"kind": self.kind, "labels": labels, "order": order}
 
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Inverse of :meth:`to_state`.
+@dataclass(frozen=True)
+class Pairs(TaskTargets):
+    """Targets of learning on pairs of rows.
+
+    Attributes
+    ----------
+    loss : MarginLoss
+        Loss of a pair.
+    labels : PairLabels
+        Converts the y of rows to numbers.
+    buffer : Buffer
+        Earlier rows that a row is paired with.
+    pair_kernel : PairKernel
+        Kind of function of two points.
+    pair_label, normalize : str
+        What is learned about a pair, and the divisor of its slopes.
+    label_scale : float
+        Typical size of pair labels.
+    bound : float
+        Typical size of the pair kernel at a pair; 1 before it is measured.
+    """
+
+    loss: MarginLoss
+    labels: PairLabels
+    buffer: Buffer
+    pair_kernel: PairKernel
+    pair_label: str
+    normalize: str
+    label_scale: float
+    bound: float = 1.0
+
+    _record = Record(
+        loss=Config(MarginLoss, lambda loss: loss.task == "classification"),
+        targets=Record(
+            labels=Part(PairLabels),
+            buffer=Config(Buffer),
+            bound=positive(),
+            parts=Record(
+                pair_kernel=Config(PairKernel),
+                pair_label=text(),
+                normalize=text(),
+                label_scale=positive(),
+            ),
+        ),
+    )
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether functions of pairs are differences of row scores."""
+        return _makes_scores(self.pair_kernel)
+
+    @property
+    def outputs(self) -> Outputs:
+        """The score of a row.
 
         Raises
         ------
-        ValueError
-            If the parts do not fit together.
+        AttributeError
+            If rows have no scores.
         """
-        kind, order = state["kind"], state["order"]
-        classes = np.empty(0) if state["labels"] is None else labels_from_state(state["labels"])
-        sizes = {"two": (1, 2), "real": (0,), "same": range(1, classes.size + 1)}
-        if classes.size not in sizes.get(kind, ()) or sorted(order) != list(range(classes.size)):
-            raise ValueError("the labels of the pairs do not fit together")
-        return cls(kind, classes[np.array(order, dtype=np.intp)])
+        check_scores(self.pair_kernel)
+        return super().outputs
+
+    @property
+    def bilinear(self) -> bool:  # type: ignore[override]
+        """Whether functions are neither differences nor sums of functions of one point."""
+        return self.pair_kernel.order == 2
+
+    def objective(self, automatic: AutomaticStep | None) -> Pairwise:
+        objective = Pairwise(
+            self.loss,
+            buffer=self.buffer,
+            pair_kernel=self.pair_kernel,
+            pair_label=self.pair_label,
+            normalize=self.normalize,
+            label_scale=self.label_scale,
+        )
+        if automatic is not None:
+            norm = float(np.sqrt(self.bound))
+            objective.tolerance_scale = norm / float(np.sqrt(automatic.typical))
+        return objective
+
+    def encode(self, y: Any, groups: Any = None) -> Array:
+        labels = self.labels.encode(y)
+        return np.column_stack([labels, group_numbers(groups, labels.size)])
+
+    def measured(self, kernel: Kernel, sample: Any, X: Any, y: Any) -> tuple[Self, AutomaticStep]:
+        """Return the record with its ``bound`` on pairs, and the safe steps for single rows."""
+        curvature = self.objective(None).curvature
+        automatic = automatic_step(kernel, sample, 1.0 if curvature is None else curvature, 1.0)
+        return replace(self, bound=self.bound_of(kernel, sample)), automatic
+
+    def bound_of(self, kernel: Kernel, sample: Any) -> float:
+        """Return the typical size of the pair kernel at pairs of rows."""
+        gram = np.asarray(kernel(sample[:_FEW]), dtype=np.float64)
+        if kernel.bound is not None:
+            nonnegative = bool((gram >= 0.0).all())
+            bound = self.pair_kernel.bound(kernel.bound, nonnegative=nonnegative)
+        else:  # points far from the origin, but near each other, may be pairs of small features
+            bound = float(np.quantile(self.pair_kernel.of_gram(gram), _TYPICAL))
+        return bound or 1.0
+
+    def unit_of_steps(self, automatic: AutomaticStep) -> float:
+        constant = self.loss.hoelder_constant
+        if constant is None:
+            constant = 1.0 if self.loss.curvature is None else self.loss.curvature
+        # In units of k(x, x), as for other estimators.
+        pairs = self.bound / automatic.typical
+        smoothness = float(constant) * float(self.label_scale) ** 2 * pairs
+        return 1.0 / (smoothness * automatic.typical)
+
+    def named_steps(self, name: str, automatic: AutomaticStep, expansion: Expansion) -> Any:
+        unbounded = self.loss.lipschitz is None
+        if name == "theory":
+            steps = Relative(PowerDecay(1.0, 5.0 / 6.0 if unbounded else 0.8))
+        elif isinstance(expansion, RandomFeatures) and self.pair_kernel.order == 1:
+            return automatic
+        else:
+            pulls_back = float(self.loss.derivative([1.0], [1e3])[0]) > 0.0
+            steps = Relative(PowerDecay(1.0 if pulls_back else _AUTO))
+        steps = steps.resolved(self.unit_of_steps(automatic))
+        return CarefulSteps(steps, automatic.typical, self.pair_kernel.order, unbounded)
+
+
+def _makes_scores(kernel: PairKernel) -> bool:
+    return np.array_equal(kernel.weights, [1.0, -1.0])
+
+
+def check_scores(kernel: PairKernel) -> None:
+    """Raise ``AttributeError`` if functions of pairs are not differences of row scores."""
+    if not _makes_scores(kernel):
+        raise AttributeError(
+            "Scores of single rows exist for pair_kernel='difference' only, whose functions are "
+            f"g(x) - g(x'); this model has {kernel.pattern!r}. Ask for pairs: "
+            "`predict_pair(X1, X2)`."
+        )
+
+
+def group_numbers(group: Any, n_rows: int) -> Array:
+    """Return the groups of rows as numbers; any labels are allowed.
+
+    Text becomes the first 48 bits of its hash, so no table grows with the stream; among a million
+    different texts, two share a number with a probability of 0.2 %.
+
+    Parameters
+    ----------
+    group : array-like of shape (n_rows,) or None
+        Group (query) of each row; None puts all rows into one group.
+    n_rows : int
+        Number of rows.
+
+    Raises
+    ------
+    ValueError
+        If the number of groups differs, or a group is missing.
+
+    Examples
+    --------
+    >>> group_numbers([3, 3, 7], 3)
+    array([3., 3., 7.])
+    """
+    if group is None:
+        return np.zeros(n_rows)
+    groups = np.asarray(group)
+    if groups.shape != (n_rows,):
+        raise ValueError(
+            f"`group` must have one entry for each of the {n_rows} rows, got shape {groups.shape}. "
+            "It names the group of each row, it does not count the rows of groups."
+        )
+    if any(map(says_nothing, groups.tolist())):
+        raise ValueError("`group` has a value that is missing: give every row one.")
+    if groups.dtype.kind in "biuf":
+        numbers = groups.astype(np.float64)
+        large = np.abs(numbers) >= _EXACT  # neighbours would be one and the same
+        numbers[large] = _hashes(groups[large])
+        return numbers
+    return _hashes(groups)
+
+
+def _hashes(groups: NDArray[Any]) -> Array:
+    names, where = np.unique(groups.astype(str), return_inverse=True)
+    hashes = [int.from_bytes(blake2b(n.encode(), digest_size=6).digest()) for n in names.tolist()]
+    return np.array(hashes, dtype=np.float64)[where]
+
+
+def label_scale(pair_label: str, labels: Array, kind: str) -> float:
+    """Return the root mean square of the nonzero pair labels on a sample; 1 if all are 0.
+
+    Examples
+    --------
+    >>> label_scale("difference", np.array([1.0, 2.0, 2.0]), "real")
+    1.0
+    """
+    if pair_label != "difference":
+        return 1.0
+    if kind == "two":
+        return 2.0  # of -1 and +1, even if one of them is still to come
+    labels = labels[:: max(1, labels.size // _MOST_COMPARED)]
+    differences = np.subtract.outer(labels, labels)
+    acting = differences[differences != 0.0]
+    return float(np.sqrt(np.mean(np.square(acting)))) if acting.size else 1.0
+
+
+def plain_labels(y: Any) -> NDArray[Any]:
+    """Return labels as a vector of numbers or text; tables give them as Python objects.
+
+    Raises
+    ------
+    ValueError
+        If there is more than one column, or labels are of several kinds.
+    """
+    labels = column_or_1d(plain_targets(y), warn=True)
+    return np.array(labels.tolist()) if labels.dtype.kind == "O" else labels
 
 
 def group_order(group: Any, generator: Any) -> NDArray[np.int64]:

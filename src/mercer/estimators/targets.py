@@ -7,8 +7,9 @@ class counts of single rows are updated in place.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, time, timedelta
 from typing import Any, NamedTuple, Self
@@ -22,7 +23,6 @@ from sklearn.utils.validation import column_or_1d
 from mercer.columns.readings import TargetForm
 from mercer.columns.views import Levels, is_number, says_nothing, view_table
 from mercer.columns.views import Numbers as NumberColumn
-from mercer.component import from_config, to_config
 from mercer.estimators.inputs import finite_or_where, warn_user
 from mercer.estimators.kept_rows import KeptRows
 from mercer.exceptions import Advice, NothingLearnedWarning, Setting, TargetScaleWarning
@@ -32,9 +32,11 @@ from mercer.learning import AutomaticStep, NewOutputs, automatic_step, theorem_s
 from mercer.losses import Loss, Quantile, loss_and_slopes
 from mercer.numerics.philox import row_uniforms
 from mercer.objectives import Objective, make_objective
+from mercer.records import Config, Field, IfAny, Maybe, Part, Record, Recorded, Several, Sizes, fit
 from mercer.records import Numbers as NumberField
 from mercer.risks import Risk
 from mercer.sums import labels_of_codes
+from mercer.validation import integer, text, truth
 
 Array = NDArray[np.float64]
 _RowArrays = tuple[Any, Array, Array]
@@ -58,6 +60,9 @@ _NEAR = 5.0
 # If the mean exceeds this many standard deviations, the target is mostly offset.
 _OFF_CENTRE = 5.0
 _SCALE = "with `normalize_y=True`"
+# How labels are stored: of a dtype of booleans, numbers, text or objects.
+_DTYPE = re.compile("[<>|=]?(b1|[iu][1248]|f[248]|U[0-9]{1,6}|O)")
+_LABELS = Record(dtype=text(), values=Several(lambda name, value: _label(value), kind=list))
 
 
 class Outputs(NamedTuple):
@@ -84,7 +89,7 @@ class Outputs(NamedTuple):
         return cls([None], 0, "prediction") if n == 1 else cls([*range(n)], None, "prediction")
 
 
-class Targets(ABC):
+class Targets(Recorded, ABC):
     """What a model knows about its targets, and which objective it minimises; base class.
 
     Attributes
@@ -167,32 +172,6 @@ class Targets(ABC):
     def with_partners(self, X: Any, targets: Array, weights: Array) -> tuple[Self, _RowArrays]:
         """Return the new record, and a stream's rows with partners as the learner expects them."""
 
-    @abstractmethod
-    def loss_to_state(self) -> dict[str, Any]:
-        """Return the loss as plain data, and what belongs to it."""
-
-    @abstractmethod
-    def to_state(self) -> dict[str, Any]:
-        """As plain data, without the loss."""
-
-    @classmethod
-    @abstractmethod
-    def from_state(cls, state: dict[str, Any], n_features: int) -> Self:
-        """Inverse of :meth:`to_state`.
-
-        Parameters
-        ----------
-        state : dict
-            Of the whole model; :meth:`to_state` is its entry "targets".
-        n_features : int
-            Number of inputs.
-
-        Raises
-        ------
-        ValueError
-            If the parts do not fit together.
-        """
-
 
 class TaskTargets(Targets):
     """Targets of an objective without a loss, in which the size of the targets does not matter."""
@@ -205,9 +184,6 @@ class TaskTargets(Targets):
 
     def with_partners(self, X: Any, targets: Array, weights: Array) -> tuple[Self, _RowArrays]:
         return self, (X, targets, weights)
-
-    def loss_to_state(self) -> dict[str, Any]:
-        return {"loss": to_config(self.loss)}
 
 
 def plain_order(n: int, generator: np.random.RandomState, shuffle: bool) -> NDArray[np.int64]:
@@ -325,23 +301,20 @@ class LossTargets(Targets):
         known = replace(self, reservoir=kept.extended(rows, weights, _RESERVOIR))
         return known, (joined, both[:, d:].copy(), np.column_stack([weights, theirs]).ravel())
 
-    def loss_to_state(self) -> dict[str, Any]:
-        kept = None if self.reservoir is None else self.reservoir.to_state()
-        return {
-            "loss": to_config(self.loss),
-            "risk": to_config(self.risk),
-            "reservoir": kept,
-        }
 
-    @classmethod
-    def _loss_from_state(cls, state: dict[str, Any], task: str) -> dict[str, Any]:
-        """Return the fields of this class."""
-        risk, kept = from_config(state["risk"]), state["reservoir"]
-        if risk is not None and not isinstance(risk, Risk):
-            raise ValueError("the risk is of the wrong kind")
-        if kept is not None:
-            kept = KeptRows.from_state(kept, kept["rows"].shape[1], _RESERVOIR)
-        return {"loss": loss_from_state(state, task), "risk": risk, "reservoir": kept}
+def _fields_of_loss(task: str) -> dict[str, Field]:
+    """Return what is stored of the attributes of :class:`LossTargets`."""
+    return {
+        "loss": Config(Loss, lambda loss: loss.task == task),
+        "risk": Maybe(Config(Risk)),
+        "reservoir": Maybe(Part(KeptRows)),
+    }
+
+
+def no_loss(name: str, value: Any) -> None:
+    """Check the loss of a model that is rebuilt, whose task has none."""
+    if value is not None:
+        raise ValueError("the model has a loss, but there is none in its objective")
 
 
 # -- classes ---------------------------------------------------------------------------------------
@@ -365,6 +338,53 @@ class ClassAnswers(NamedTuple):
     scores: Array | None
 
 
+def _label(value: Any) -> Any:
+    """Return a label, or raise ``ValueError`` if it cannot be stored."""
+    if not isinstance(value, bool | int | float | str):
+        raise ValueError(
+            f"Class labels must be numbers, text or booleans to be stored, got {value!r:.60}."
+        )
+    return value
+
+
+class Labels(Field):
+    """Labels of classes, each once: numbers, text or booleans.
+
+    Parameters
+    ----------
+    size : str
+        Dimension of their number.
+    in_order : bool, default=True
+        Whether they are sorted, and there are some.
+    """
+
+    def __init__(self, size: str, *, in_order: bool = True) -> None:
+        self.size, self.in_order = size, in_order
+
+    def written(self, value: Any) -> Any:
+        return _LABELS.written_of({"dtype": value.dtype.str, "values": map(_label, value.tolist())})
+
+    def read(self, name: str, value: Any, sizes: Sizes) -> NDArray[Any]:
+        kind, values = _LABELS.read(value, {}).values()
+        try:
+            labels = np.array(values, dtype=kind if _DTYPE.fullmatch(kind) else None)
+            distinct = np.unique(labels)
+        except (TypeError, OverflowError) as error:  # of several kinds, or too large for theirs
+            raise ValueError(f"`{name}` must be labels of one kind: {error}") from None
+        if labels.dtype.str != kind:
+            raise ValueError(f"`{name}` must be labels of classes, got {kind!r:.60}")
+        fit(name, (self.size,), labels, sizes)
+        if distinct.size < labels.size or (
+            self.in_order and not (labels.size and np.array_equal(distinct, labels))
+        ):
+            raise ValueError("the class labels are not distinct and sorted")
+        return labels
+
+    @property
+    def dimensions(self) -> Iterator[str]:
+        yield self.size
+
+
 @dataclass(frozen=True)
 class Classes(LossTargets):
     """Classes that were seen in the rows, or named by the user.
@@ -382,6 +402,15 @@ class Classes(LossTargets):
     labels: NDArray[Any]
     counts: Array
     named: NDArray[Any] | None
+
+    _record = Record(
+        **_fields_of_loss("classification"),
+        targets=Record(
+            labels=Labels("n_classes"),
+            counts=NumberField("n_classes", low=0.0),
+            named=Maybe(Labels("n_named")),
+        ),
+    )
 
     @property
     def n_scores(self) -> int:  # type: ignore[override]
@@ -570,25 +599,6 @@ class Classes(LossTargets):
     def flatness(self, automatic: AutomaticStep) -> float:
         """Return 1: margins do not depend on a unit of the targets."""
         return 1.0
-
-    def to_state(self) -> dict[str, Any]:
-        return {
-            "classes": labels_to_state(self.labels),
-            "counts": self.counts,
-            "announced": None if self.named is None else labels_to_state(self.named),
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any], n_features: int) -> Self:
-        targets = state["targets"]
-        labels = labels_from_state(targets["classes"])
-        counts = np.array(targets["counts"], dtype=np.float64)
-        if counts.shape != labels.shape or (counts < 0).any():
-            raise ValueError("the class counts do not match the classes")
-        named = targets["announced"]
-        named = None if named is None else labels_from_state(named)
-        loss = cls._loss_from_state(state, "classification")
-        return cls(labels=labels, counts=counts, named=named, **loss)
 
 
 def class_mixing(old_loss: Loss, new_loss: Loss, places: NDArray[np.intp], n_classes: int) -> Array:
@@ -892,53 +902,6 @@ def count_so_far(positions: NDArray[np.intp]) -> Array:
     return counts
 
 
-def labels_to_state(labels: NDArray[Any]) -> dict[str, Any]:
-    """Class labels as plain data.
-
-    Raises
-    ------
-    ValueError
-        For labels other than numbers, text and booleans.
-    """
-    values = labels.tolist()
-    if not all(isinstance(value, bool | int | float | str) for value in values):
-        raise ValueError(
-            f"Class labels must be numbers, text or booleans to be stored, got {values[:3]!r}."
-        )
-    return {"dtype": labels.dtype.str, "values": values}
-
-
-def labels_from_state(state: dict[str, Any]) -> NDArray[Any]:
-    """Inverse of :func:`labels_to_state`."""
-    kind = np.dtype(str(state["dtype"]))
-    if kind.kind not in "biufUO" or not isinstance(state["values"], list):
-        raise ValueError("the class labels are of the wrong kind")
-    labels = np.array(state["values"], dtype=kind)
-    if labels.ndim != 1 or labels.size == 0 or not np.array_equal(np.unique(labels), labels):
-        raise ValueError("the class labels are not distinct and sorted")
-    return labels
-
-
-def loss_from_state(state: dict[str, Any], task: str) -> Loss:
-    """Loss of a model that is rebuilt.
-
-    Raises
-    ------
-    ValueError
-        If it is none of the task.
-    """
-    loss = from_config(state["loss"])
-    if not isinstance(loss, Loss) or loss.task != task:
-        raise ValueError("the loss is of the wrong kind")
-    return loss
-
-
-def check_no_loss(state: dict[str, Any]) -> None:
-    """Raise ``ValueError`` if a model that is rebuilt has a loss, though its task has none."""
-    if state["loss"] is not None:
-        raise ValueError("the model has a loss, but there is none in its objective")
-
-
 # -- numbers ---------------------------------------------------------------------------------------
 
 
@@ -962,6 +925,16 @@ class Numbers(LossTargets):
     flat: bool
     centre: Array | None = field(default=None, kw_only=True)
     scale: Array | None = field(default=None, kw_only=True)
+
+    _record = Record(
+        **_fields_of_loss("regression"),
+        targets=Record(
+            n_targets=integer(low=1),
+            flat=truth(),
+            centre=IfAny(NumberField("n_targets")),
+            scale=IfAny(NumberField("n_targets", above=0.0)),
+        ),
+    )
 
     @property
     def n_scores(self) -> int:  # type: ignore[override]
@@ -1069,22 +1042,6 @@ class Numbers(LossTargets):
         if not in_units or self.loss.lipschitz is None:
             return 1.0
         return (self.objective(None).curvature or 1.0) / automatic.curvature
-
-    def to_state(self) -> dict[str, Any]:
-        units = {"centre": self.centre, "scale": self.scale}
-        known = {name: value for name, value in units.items() if value is not None}
-        return {"n_targets": self.n_targets, "flat": self.flat, **known}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any], n_features: int) -> Self:
-        targets = state["targets"]
-        n_targets, flat = int(targets["n_targets"]), bool(targets["flat"])
-        units: dict[str, Any] = {}
-        for name, above in (("centre", -np.inf), ("scale", 0.0)):
-            if name in targets:
-                units[name] = NumberField(n_targets, above=above).read(name, targets[name], {})
-        loss = cls._loss_from_state(state, "regression")
-        return cls(n_targets=n_targets, flat=flat, **units, **loss)
 
 
 def target_unit(y: Any) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from mercer.estimators.estimator import numeric_rows
 from mercer.estimators.inputs import warn_user
 from mercer.exceptions import TrajectoryWarning
 from mercer.objectives.bellman import transition_targets
-from mercer.records import FLOATS, Maybe, Numbers, Record
+from mercer.records import FLOATS, Maybe, Numbers, Record, Recorded
 from mercer.validation import check_choice, check_integer, integer, truth
 
 Array = NDArray[np.float64]
@@ -275,15 +276,8 @@ def interleaved(
     return rows, transition_targets(discount, outcomes, begins)
 
 
-_TRAIL = Record(
-    last=Maybe(Numbers("n_features", dtype=FLOATS)),
-    n_seen=integer(low=0),
-    n_breaks=integer(low=0),
-    warned=truth(),
-)
-
-
-class Trail(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Trail(Recorded):
     """Tracks whether transitions come in the order in which they happened.
 
     Attributes
@@ -310,6 +304,16 @@ class Trail(NamedTuple):
     n_seen: int = 0
     n_breaks: int = 0
     warned: bool = False
+
+    _record = Record(
+        last=Maybe(Numbers("n_features", dtype=FLOATS)),
+        n_seen=integer(low=0),
+        n_breaks=integer(low=0),
+        warned=truth(),
+    ).where(
+        "the trail of the trajectory does not fit together",
+        lambda it: it["n_breaks"] <= it["n_seen"],
+    )
 
     def follow(self, transitions: Transitions) -> tuple[NDArray[np.bool_], Trail]:
         """Return where trajectories begin among the next transitions, and the trail after them."""
@@ -340,21 +344,7 @@ class Trail(NamedTuple):
             "biased. Keep the order, or use method='td' or 'gtd2', which need none.",
             TrajectoryWarning,
         )
-        return self._replace(warned=True)
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any], n_features: int) -> Trail:
-        """Inverse of ``_asdict``.
-
-        Raises
-        ------
-        ValueError
-            If the parts do not fit together.
-        """
-        trail = cls(**_TRAIL.read(state, {"n_features": n_features}))
-        if trail.n_breaks > trail.n_seen:
-            raise ValueError("the trail of the trajectory does not fit together")
-        return trail
+        return replace(self, warned=True)
 
 
 # -- sources of transitions ------------------------------------------------------------------------

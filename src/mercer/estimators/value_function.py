@@ -13,7 +13,7 @@ from sklearn.metrics import r2_score
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.start import Plan
-from mercer.estimators.targets import Outputs, TaskTargets, check_no_loss, plain_order, usual_unit
+from mercer.estimators.targets import Outputs, TaskTargets, no_loss, plain_order, usual_unit
 from mercer.estimators.transitions import (
     Trail,
     Transitions,
@@ -29,8 +29,9 @@ from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.learning import AutomaticStep, automatic_step
 from mercer.model_file import storable
-from mercer.objectives.bellman import AUXILIARY, Bellman
-from mercer.validation import check_choice, check_real, truth
+from mercer.objectives.bellman import AUXILIARY, METHODS, Bellman
+from mercer.records import IfAny, Part, Record
+from mercer.validation import check_choice, choice, positive, real, truth
 
 Array = NDArray[np.float64]
 
@@ -59,6 +60,17 @@ class Rewards(TaskTargets):
     problem: Bellman
     trail: Trail
     scale: float = 1.0
+
+    _record = Record(
+        loss=no_loss,
+        targets=Record(
+            discount=real(),
+            method=choice(*METHODS),
+            auxiliary=real(),
+            trail=Part(Trail, "n_features"),
+            scale=IfAny(positive(), 1.0),
+        ),
+    )
 
     @property
     def n_scores(self) -> int:  # type: ignore[override]
@@ -103,22 +115,13 @@ class Rewards(TaskTargets):
     def unit_of_steps(self, automatic: AutomaticStep) -> float:
         return usual_unit(automatic)
 
-    def to_state(self) -> dict[str, Any]:
-        return {
-            "discount": self.problem.discount,
-            "method": self.problem.method,
-            "auxiliary": self.problem.auxiliary,
-            "trail": self.trail._asdict(),
-            **({} if self.scale == 1.0 else {"scale": self.scale}),
-        }
+    @property
+    def _values(self) -> dict[str, Any]:
+        return {"loss": None, **vars(self.problem), **vars(self)}
 
-    @classmethod
-    def from_state(cls, state: dict[str, Any], n_features: int) -> Rewards:
-        check_no_loss(state)
-        targets = state["targets"]
-        problem = Bellman(targets["discount"], targets["method"], targets["auxiliary"])
-        scale = check_real("scale", targets.get("scale", 1.0), low=0.0, open_low=True)
-        return cls(problem, Trail.from_state(targets["trail"], n_features), scale)
+    def _adopt(self, values: dict[str, Any]) -> None:
+        problem = Bellman(*(values.pop(name) for name in ("discount", "method", "auxiliary")))
+        super()._adopt({**values, "problem": problem})
 
 
 @storable

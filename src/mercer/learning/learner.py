@@ -322,7 +322,7 @@ class Learner(ABC):
             "numbers": numbers,
             "objective": self.objective.state(),
             "function": function,
-            "history": self.history.snapshot(),
+            "history": self.history.to_state(),
         }
 
     def _restore_with_function(self, state: dict[str, Any]) -> None:
@@ -439,7 +439,7 @@ class StepLearner(Learner):
         back : callable
             Goes back to that.
         """
-        first, history, state = copy.copy(self.first), self.history.snapshot(), mark()
+        first, history, state = copy.copy(self.first), self.history.to_state(), mark()
         try:
             yield
         except BaseException:

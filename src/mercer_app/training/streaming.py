@@ -22,8 +22,19 @@ from mercer.columns.views import view_table
 from mercer.conformal import AdaptiveConformal
 from mercer.estimators.estimator import column_names
 from mercer.model_file import read_state, write_state
+from mercer.records import Maybe, Part, Recorded, Several
+from mercer.records import Record as Fields
 from mercer.streams import LateLabels, StreamLearner
-from mercer.validation import check_integer, nearest
+from mercer.validation import (
+    check_integer,
+    choice,
+    integer,
+    nearest,
+    or_none,
+    real,
+    text,
+    truth,
+)
 from mercer_app.files.lines import Record
 from mercer_app.rows import TASKS, task_of
 
@@ -54,7 +65,7 @@ class Row(NamedTuple):
     key: str | None
 
 
-class RowReader:
+class RowReader(Recorded):
     """Find inputs, target and key in records.
 
     The first row determines which columns are inputs, and the first target the kind of targets.
@@ -104,6 +115,16 @@ class RowReader:
     >>> reader.task
     'classification'
     """
+
+    _record = Fields(
+        columns=Maybe(Several(text(), kind=list)),
+        kind=or_none(choice("number", "integer", "boolean", "text")),
+        task=choice("auto", "classification", "regression"),
+        _classes=Several(integer(low=-(2**63)), kind=set),
+        _readings=Several(Part(Reading), kind=Readings),
+        _fixed=truth(),
+        form=Maybe(Part(TargetForm)),
+    )
 
     def __init__(
         self,
@@ -374,27 +395,16 @@ class RowReader:
                     "`task='classification'` if they are classes."
                 )
 
-    def to_state(self) -> dict[str, Any]:
-        """Return what was found out, as plain data."""
-        return {
-            "columns": self.columns,
-            "kind": self.kind,
-            "task": self.task,
-            "classes": sorted(self._classes),
-            "readings": Readings([*self._readings.values()]).to_state(),
-            "fixed": self._fixed,
-            "form": None if self.form is None else self.form.to_state(),
-        }
+    @property
+    def _values(self) -> dict[str, Any]:
+        known = {"_classes": sorted(self._classes), "_readings": self._readings.values()}
+        return {**vars(self), **known}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Know again what :meth:`to_state` knew."""
-        if state["columns"] is not None:
-            self.set_columns(state["columns"])
-        self.kind, self.task = state["kind"], state["task"]
-        self._classes, self._fixed = set(state["classes"]), bool(state["fixed"])
-        self._readings = Readings.from_state(state["readings"]).columns
-        self._has_target = state["kind"] is not None
-        self.form = None if state["form"] is None else TargetForm.from_state(state["form"])
+    def _adopt(self, values: dict[str, Any]) -> None:
+        super()._adopt({**values, "_readings": values["_readings"].columns})
+        if self.columns is not None:
+            self.set_columns(self.columns)
+        self._has_target = self.kind is not None
 
 
 class _Gaps(NamedTuple):
@@ -505,27 +515,30 @@ def _number(value: Any, name: str, is_text: bool, *, is_target: bool = False) ->
     return number
 
 
-class Measures:
+class Measures(Recorded):
     """Progressive measures: each label is compared with what was said before it was known.
-
-    Parameters
-    ----------
-    counts : sequence of int, default=(0, 0, 0, 0)
-        Initial values of the counts below.
-    total : float, default=0.0
-        Sum of absolute errors, or labels that were right.
 
     Attributes
     ----------
     n_labels, n_compared, n_unlabelled, n_bad : int
         Labels; labels of rows that had been predicted; rows without a label when they came; records
         that were not rows.
+    total : float
+        Sum of absolute errors, or labels that were right.
     """
 
-    def __init__(self, counts: Iterable[int] = (0, 0, 0, 0), total: float = 0.0) -> None:
-        self.n_labels, self.n_compared, self.n_unlabelled, self.n_bad = counts
-        self.total = total
-        self._window = (self.n_compared, total)
+    _record = Fields(
+        n_labels=integer(low=0),
+        n_compared=integer(low=0),
+        n_unlabelled=integer(low=0),
+        n_bad=integer(low=0),
+        total=real(low=0.0),
+    )
+
+    def __init__(self) -> None:
+        self.n_labels = self.n_compared = self.n_unlabelled = self.n_bad = 0
+        self.total = 0.0
+        self._window = (0, 0.0)
 
     def compare(self, y: Any, prediction: Any, *, quantities: bool) -> None:
         """Take a label, and what had been said."""
@@ -545,12 +558,9 @@ class Measures:
         self._window = (self.n_compared, self.total)
         return (self.total - total) / (self.n_compared - n) if self.n_compared > n else None
 
-    def to_state(self) -> dict[str, Any]:
-        """Return counts and sums as plain data."""
-        return {
-            "counts": [self.n_labels, self.n_compared, self.n_unlabelled, self.n_bad],
-            "total": float(self.total),
-        }
+    def _adopt(self, values: dict[str, Any]) -> None:
+        super()._adopt(values)
+        self._window = (self.n_compared, self.total)
 
 
 class Answer(NamedTuple):
@@ -839,7 +849,7 @@ class StreamTraining:
         try:
             self.n_rows = check_integer("n_rows", stream.pop("n_rows"), low=0)
             self.reader.restore(stream.pop("reader"))
-            self.measures = Measures(**stream.pop("measures"))
+            self.measures = Measures.from_state(stream.pop("measures"))
             adaptive = stream.pop("adaptive", None)
             if adaptive is not None and self.adaptive is not None:
                 known = AdaptiveConformal.from_state(adaptive)

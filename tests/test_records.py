@@ -27,12 +27,15 @@ from mercer.kernels import Gaussian
 from mercer.records import (
     Encoded,
     Field,
+    Gapped,
     IfAny,
+    InText,
     Listed,
     Maybe,
     Named,
     Numbered,
     Numbers,
+    OneOf,
     Part,
     Record,
     Recorded,
@@ -262,3 +265,25 @@ def test_parts_share_dimensions_with_the_whole():
         record.read(state, {})
     with pytest.raises(ValueError, match="`points` must have the keys 0, 1, 2 and so on"):
         record.read({**state, "points": {"1": {}}}, {})
+
+
+def test_attributes_may_be_together_under_a_key():
+    record = Record(n=integer(low=1), more=Record(_rows=Gapped("n", 2), _known=IfAny(real())))
+    rows = np.array([[1.0, np.nan]])
+    state = record.written_of({"n": 1, "_rows": rows, "_known": None})
+    assert [*state["more"]] == ["rows"]
+    assert np.array_equal(record.read(state, {})["_rows"], rows, equal_nan=True)
+    assert not np.isnan(state["more"]["rows"]["numbers"]).any()
+    assert [*record.names] == ["n", "_rows", "_known"]
+    state["more"]["rows"]["gaps"] = np.zeros((2, 2), np.bool_)
+    with pytest.raises(ValueError, match=r"`gaps` must be of shape \(1, 2\)"):
+        record.read(state, {})
+
+
+def test_a_part_may_be_text_and_of_one_of_several_classes():
+    field = OneOf(roles=InText(Roles), point=Part(Point))
+    roles = Roles("y", leaks={"/": "all"})
+    assert field.read("it", field.written(roles), {}) == roles
+    for wrong in ({}, {"roles": 3}, {"other": "{}"}, {"roles": "[" * 10**5}, {"roles": "{"}, "{}"):
+        with pytest.raises(ValueError, match=r"`it|deeply|line 1"):
+            field.read("it", wrong, {})

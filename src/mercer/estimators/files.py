@@ -39,21 +39,26 @@ from mercer.records import (
 from mercer.validation import integer, or_none, positive, real, text
 
 # Of all estimators: parameters, kernel and what rows look like.
-_COMMON = Record(
-    params=Named(Config(object)),
-    kernel=Config(Kernel, lambda kernel: kernel.is_resolved),
-    n_features=integer(low=1),
-    feature_names=Maybe(Several(text(), "n_features", list)),
-    columns=IfAny(OneOf(stream=InText(StreamColumns), table=InText(TablePreprocessor))),
-    roles=IfAny(InText(Roles)),
-    target_form=IfAny(Part(TargetForm)),
-).where(
-    "the target is among the inputs",
-    lambda it: (
-        it["roles"] is None or it["roles"].target in (None, *getattr(it["columns"], "exclude", ()))
-    ),
+_COMMON = (
+    Record(
+        params=Named(Config(object)),
+        kernel=Config(Kernel),
+        n_features=integer(low=1),
+        feature_names=Maybe(Several(text(), "n_features", list)),
+        columns=IfAny(OneOf(stream=InText(StreamColumns), table=InText(TablePreprocessor))),
+        roles=IfAny(InText(Roles)),
+        target_form=IfAny(Part(TargetForm)),
+    )
+    .where(
+        "the target is among the inputs",
+        lambda it: (
+            it["roles"] is None
+            or it["roles"].target in (None, *getattr(it["columns"], "exclude", ()))
+        ),
+    )
+    .where("the kernel lacks numbers", lambda it: it["kernel"].is_resolved)
 )
-# Of those with a learner. Kernel and rows may have been set anew since, and so may parameters.
+# Of those with a learner; parameters may have been set anew since.
 _LEARNED = Record(
     inputs=IfAny(Config(Affine)),
     means=IfAny(Numbers("n_features")),

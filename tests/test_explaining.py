@@ -38,6 +38,18 @@ def rng():
     return np.random.default_rng(7)
 
 
+@pytest.fixture(autouse=True)
+def few_evaluations(monkeypatch):
+    """Ask functions few times."""
+    monkeypatch.setattr("mercer.answers.explain._EVALUATIONS", 2**12)
+
+
+@pytest.fixture
+def all_evaluations(few_evaluations, monkeypatch):
+    """Ask functions as often as usual: for what is as accurate as that."""
+    monkeypatch.setattr("mercer.answers.explain._EVALUATIONS", 2**15)
+
+
 def attributed(f, rows, background, owners, n_columns, n_walks=1, seed=0, output=0):
     outputs = np.full(len(rows), output)
     generator = np.random.default_rng(seed)
@@ -219,64 +231,92 @@ EXPANSIONS = {
 }
 
 
-def classes(rng, n_classes):
-    X, y = data(rng)
+def classes(rng, n_classes, n=150):
+    X, y = data(rng, n)
     edges = np.quantile(y, np.linspace(0, 1, n_classes + 1)[1:-1])
     return X, np.array(list("abc"))[np.digitize(y, edges)]
 
 
-def models(rng):
-    """Fitted models of every family, the rows that they learned, and what they predict for rows."""
-    X, y = data(rng)
-    for name, expansion in EXPANSIONS.items():
-        model = KernelRegressor(expansion=expansion, random_state=0).fit(X, y)
-        yield name, model, X, model.predict, None
-    for loss in ("absolute", "huber", "poisson"):
-        model = KernelRegressor(loss, random_state=0).fit(X, np.abs(y))
-        yield loss, model, X, model.predict, None
-    model = KernelRegressor(Quantile((0.1, 0.5, 0.9)), random_state=0).fit(X, y)
-    yield "quantiles", model, X, lambda Z, m=model: m.predict(Z)[:, 2], 0.9
-    model = KernelRegressor(random_state=0).fit(X, np.column_stack([y, -3.0 * y]))
-    yield "two targets", model, X, lambda Z, m=model: m.predict(Z)[:, 1], 1
-    X, labels = classes(rng, 3)
-    model = KernelClassifier(random_state=0).fit(X, labels)
-    yield "three classes", model, X, lambda Z, m=model: m.predict_proba(Z)[:, 1], "b"
-    X, labels = classes(rng, 2)
-    model = KernelClassifier("squared_hinge", random_state=0).fit(X, labels)
-    yield "margins", model, X, model.decision_function, "b"
-    yield "the other margin", model, X, lambda Z, m=model: -m.decision_function(Z), "a"
-    model = KernelClassifier("hinge", expansion="komp", random_state=0).fit(X, labels)
-    yield "hinge", model, X, model.decision_function, None
-    model = KernelRanker(random_state=0).fit(X, labels)
-    yield "ranker", model, X, model.decision_function, None
-    model = NoveltyDetector(random_state=0).fit(X)
-    yield "novelty", model, X, model.decision_function, None
-    X, y = data(rng)
-    for method in ("features", "dictionary"):
-        model = GaussianProcessRegressor(method=method, random_state=0).fit(X, y)
-        yield f"process, {method}", model, X, model.predict, None
+def quantity(model, change=lambda y: y):
+    X, y = data(np.random.default_rng(7), 150)
+    return model.set_params(random_state=0).fit(X, change(y)), X
 
 
-def test_explanations_add_up_in_every_family(rng, tmp_path):
-    for name, model, X, predict, output in models(rng):
-        told = model.explain(X[:3], output=output)
-        assert_allclose(told.prediction, predict(X[:3]), rtol=1e-10, atol=1e-12, err_msg=name)
-        total = told.baseline + told.contributions.sum(axis=1)
-        assert_allclose(total, told.prediction, rtol=1e-9, atol=1e-9, err_msg=name)
-        shares = model.feature_importances_
-        assert shares.shape == (D,), name
-        assert (shares >= 0.0).all(), name
-        assert_allclose(shares.sum(), 1.0, err_msg=name)
-        # Rows to compare with are rows that were learned.
-        assert np.isin(model._explained().background(), X).all(), name
-        curve = model.partial_dependence(3, grid_size=5, output=output)
-        assert_allclose(curve.values, curve.individual.mean(axis=0), err_msg=name)
-        model.save(tmp_path / "model")
-        again = load_model(tmp_path / "model")
-        assert_array_equal(again.feature_importances_, shares, err_msg=name)
-        assert_array_equal(
-            again.explain(X[:3], output=output).contributions, told.contributions, err_msg=name
+def labelled(model, n_classes):
+    X, labels = classes(np.random.default_rng(7), n_classes)
+    return model.set_params(random_state=0).fit(X, labels), X
+
+
+#: By name: a fitted model and its rows, what it predicts for rows, and the output that this is of.
+FAMILIES = {
+    **{
+        name: (lambda e=expansion: quantity(KernelRegressor(expansion=e)), "predict", None)
+        for name, expansion in EXPANSIONS.items()
+    },
+    **{
+        loss: (lambda one=loss: quantity(KernelRegressor(one), np.abs), "predict", None)
+        for loss in ("absolute", "huber", "poisson")
+    },
+    "quantiles": (
+        lambda: quantity(KernelRegressor(Quantile((0.1, 0.5, 0.9)))),
+        lambda m, Z: m.predict(Z)[:, 2],
+        0.9,
+    ),
+    "two targets": (
+        lambda: quantity(KernelRegressor(), lambda y: np.column_stack([y, -3.0 * y])),
+        lambda m, Z: m.predict(Z)[:, 1],
+        1,
+    ),
+    "three classes": (
+        lambda: labelled(KernelClassifier(), 3),
+        lambda m, Z: m.predict_proba(Z)[:, 1],
+        "b",
+    ),
+    "margins": (lambda: labelled(KernelClassifier("squared_hinge"), 2), "decision_function", "b"),
+    "the other margin": (
+        lambda: labelled(KernelClassifier("squared_hinge"), 2),
+        lambda m, Z: -m.decision_function(Z),
+        "a",
+    ),
+    "hinge": (
+        lambda: labelled(KernelClassifier("hinge", expansion="komp"), 2),
+        "decision_function",
+        None,
+    ),
+    "ranker": (lambda: labelled(KernelRanker(), 2), "decision_function", None),
+    "novelty": (lambda: quantity(NoveltyDetector()), "decision_function", None),
+    **{
+        f"process, {method}": (
+            lambda how=method: quantity(GaussianProcessRegressor(method=how)),
+            "predict",
+            None,
         )
+        for method in ("features", "dictionary")
+    },
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_explanations_add_up_in_every_family(family, tmp_path):
+    make, ask, output = FAMILIES[family]
+    model, X = make()
+    told = model.explain(X[:3], output=output)
+    predicted = getattr(model, ask)(X[:3]) if isinstance(ask, str) else ask(model, X[:3])
+    assert_allclose(told.prediction, predicted, rtol=1e-10, atol=1e-12)
+    total = told.baseline + told.contributions.sum(axis=1)
+    assert_allclose(total, told.prediction, rtol=1e-9, atol=1e-9)
+    shares = model.feature_importances_
+    assert shares.shape == (D,)
+    assert (shares >= 0.0).all()
+    assert_allclose(shares.sum(), 1.0)
+    # Rows to compare with are rows that were learned.
+    assert np.isin(model._explained().background(), X).all()
+    curve = model.partial_dependence(3, grid_size=5, output=output)
+    assert_allclose(curve.values, curve.individual.mean(axis=0))
+    model.save(tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert_array_equal(again.feature_importances_, shares)
+    assert_array_equal(again.explain(X[:3], output=output).contributions, told.contributions)
 
 
 @pytest.fixture(scope="module")
@@ -359,10 +399,10 @@ def test_a_constant_function_has_no_importances(rng):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_a_classifier_that_is_sure_is_measured_by_its_scores(n_classes):
+def test_a_classifier_that_is_sure_is_measured_by_its_scores(n_classes, all_evaluations):
     """Of its probabilities only those of few rows move, in which classes flip."""
     rng, shares = np.random.default_rng(1), []
-    X = rng.normal(size=(900, 6))
+    X = rng.normal(size=(350, 6))
     sums = X[:, :4] @ [2.0, 1.0, 1.0, 0.5]
     y = np.digitize(sums, np.quantile(sums, np.linspace(0.0, 1.0, n_classes + 1)[1:-1]))
     for seed in (0, 1):
@@ -371,9 +411,16 @@ def test_a_classifier_that_is_sure_is_measured_by_its_scores(n_classes):
         errors = model.feature_importances_errors_
         assert errors.shape == (6,)
         assert 0.0 < errors.max() < 0.06 * shares[-1].max()
-    assert np.abs(shares[0] - shares[1]).max() < 0.1 * np.max(shares)
+    # Of models whose races differ, and whose pairs do.
+    assert np.abs(shares[0] - shares[1]).max() < 0.2 * np.max(shares)
     assert np.argmax(shares[0]) == 0
     assert shares[0][4:].max() < 0.02 < shares[0][3]
+    if n_classes == 2:  # shares of one function do not depend on its unit
+        rows = model._explained().background(1024)
+        found = total_effects(
+            lambda Z: model.decision_function(Z)[:, None], rows, np.arange(6), 6, 2**15, 0.01
+        )
+        assert_allclose(shares[-1], found.effects / found.effects.sum(), rtol=1e-6)
 
 
 def test_targets_count_the_same_whatever_their_units(rng):
@@ -420,8 +467,8 @@ def test_rows_that_are_kept_do_not_depend_on_the_pieces(rng):
 def test_streams_of_tables_keep_rows_as_wide_as_they_become(rng, tmp_path):
     model = KernelRegressor(random_state=0)
     for n in range(6):
-        towns = rng.choice([f"t{n}", f"t{n + 1}"], 50)
-        frame = pd.DataFrame({"town": towns, "x": rng.normal(size=50)})
+        towns = rng.choice([f"t{n}", f"t{n + 1}"], 25)
+        frame = pd.DataFrame({"town": towns, "x": rng.normal(size=25)})
         model.partial_fit(frame, (towns == "t1") + frame["x"])
     shares = model.feature_importances_
     assert shares.shape == (2,)
@@ -483,7 +530,7 @@ def test_outputs_are_chosen_by_name(rng):
 
 
 def test_outputs_of_numbers(rng):
-    X, y = data(rng)
+    X, y = data(rng, 150)
     levels = KernelRegressor(Quantile((0.1, 0.4, 0.9)), random_state=0).fit(X, y)
     assert levels.explain(X[:1]).output == 0.4
     assert levels.explain(X[:1], output="0.9").output == 0.9
@@ -558,7 +605,7 @@ SINGLE = {
 
 @pytest.mark.parametrize("name", SINGLE)
 def test_single_rows_are_kept_as_those_of_batches(name, rng):
-    X = rng.normal(size=(600, 3))
+    X = rng.normal(size=(350, 3))
     y = (X[:, 0] > 0.0).astype(float)
     ours = SINGLE[name]().set_params(random_state=0)
     targets = [] if name == "novelty" else [y]
@@ -566,9 +613,9 @@ def test_single_rows_are_kept_as_those_of_batches(name, rng):
         ours.partial_fit(X[:10], y[:10], classes=[0.0, 1.0])
     else:
         ours.partial_fit(X[:10], *(t[:10] for t in targets))
-    for i in range(10, 600):
+    for i in range(10, 350):
         ours.learn_one(X[i], *(float(t[i]) for t in targets))
-        if i == 300:  # which rows are learned the quick way depends on this
+        if i == 180:  # which rows are learned the quick way depends on this
             ours = type(ours).from_state(ours.to_state())
     kept = ours._explained().background()
     batches = KernelRegressor(expansion="komp", kernel="gaussian").partial_fit(X, y)
@@ -588,9 +635,9 @@ def test_single_rows_without_weight_or_that_failed_are_not_kept():
 
 def test_a_stream_of_dicts_is_explained_by_the_names_of_its_features():
     model = KernelRegressor(random_state=0)
-    for i in range(300):
+    for i in range(150):
         row = {"a": float(i % 7), "b": float(i % 3)}
-        model.learn_one(row | ({"late": float(i % 5)} if i > 100 else {}), float(i % 7))
+        model.learn_one(row | ({"late": float(i % 5)} if i > 60 else {}), float(i % 7))
     told = model.explain(np.array([[1.0, 2.0, 3.0], [5.0, 0.0, np.nan]]))
     assert told.feature_names == ["a", "b", "late"]
     assert model.feature_importances_[0] > 0.8

@@ -65,6 +65,47 @@ def quick_race():
         yield
 
 
+@pytest.fixture(scope="module")
+def quickest_race():
+    """Races of few kernels and trees, in all tests of a module with very many fits."""
+    from mercer.default import DefaultLearner
+    from mercer.functions import DictionaryFunction
+    from quick import QUICKEST
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DefaultLearner, "settings", QUICKEST)
+        patch.setattr(DictionaryFunction, "settings", QUICKEST.race)
+        yield
+
+
+@pytest.fixture(scope="module")
+def quick_corrections():
+    """Correct scores for losses other than the squared one by few steps, with few ridges."""
+    from mercer.sums import correction
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(correction, "_RIDGES", correction._RIDGES[:3])
+        patch.setattr(correction, "_STEPS", 40)
+        yield
+
+
+@pytest.fixture(scope="module")
+def few_evaluations():
+    """Find out by few evaluations what matters to models, in all tests of a module."""
+    from mercer.answers import explain
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(explain, "_EVALUATIONS", 2**12)
+        yield
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Make pictures of reports, but do not draw them, in tests of what else a page has."""
+    empty = '<svg viewBox="0 0 1 1"></svg>'
+    monkeypatch.setattr("mercer_app.report._page._svg", lambda number, figure: empty)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def quick_map():
     """Choose maps of inputs quickly in all modules of tests but that of ``kernel="auto"``."""
@@ -73,6 +114,17 @@ def quick_map():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(KernelEstimator, "_race_settings", QUICK_MAP)
+        yield
+
+
+@pytest.fixture(scope="module")
+def few_steps():
+    """Make few steps where a loss takes steps, in all tests of a module about something else."""
+    from mercer.learning import sums  # only after the cache has its folder
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sums, "_STEPS", 10)
+        patch.setattr(sums, "_FEW_STEPS", 5)
         yield
 
 

@@ -19,6 +19,12 @@ QUICK = Settings(
     allocation=AllocationSettings(n_trees=10),
 )
 
+#: Besides, few kernels and trees: for many fits.
+QUICKEST = QUICK._replace(
+    race=QUICK.race._replace(families=("gaussian",), rounds=1),
+    allocation=AllocationSettings(n_trees=4),
+)
+
 #: Besides, models of few points.
 FEW_POINTS = QUICK._replace(
     allocation=QUICK.allocation._replace(rows_per_point=20, least_points=200, beside_cells=200)

@@ -10,7 +10,7 @@ from mercer import KernelRegressor
 from mercer_app.cli._report import seen_rows
 from mercer_app.training import FileTraining
 
-pytestmark = pytest.mark.usefixtures("quick_race")
+pytestmark = pytest.mark.usefixtures("quick_race", "few_evaluations")
 
 PICTURES = ("True against predicted values", "Errors of {} over their", "Errors of {} (ext")
 
@@ -37,7 +37,11 @@ def homes(tmp_path_factory):
         ("sold", ["--loss", "poisson"], "rows kept back"),
     ],
 )
-def test_quantities_are_drawn_without_test_data(homes, mercer, tmp_path, target, options, rows):
+def test_quantities_are_drawn_without_test_data(
+    homes, mercer, tmp_path, target, options, rows, request
+):
+    if options and options[0] not in ("--task", "--quantiles"):  # the same pictures once more
+        request.getfixturevalue("undrawn")
     others = ["--exclude", "sold" if target == "price" else "price"]
     words = ["fit", homes, "--target", target, "--out", tmp_path / "m", *others, *options]
     code, _, err = mercer(*words, "--report", tmp_path / "r.html")
@@ -49,6 +53,7 @@ def test_quantities_are_drawn_without_test_data(homes, mercer, tmp_path, target,
     assert "Reliability of the quantiles" not in page  # which were fitted to these rows
     if options not in ([], ["--quantiles", "0.1,0.9"]):
         return
+    request.getfixturevalue("undrawn")
     code, _, err = mercer(*words, "--report", tmp_path / "r.html", "--test", homes)
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     for picture in PICTURES:
@@ -94,7 +99,7 @@ def test_data_that_were_not_learned_give_no_columns(homes, tmp_path):
     assert seen_rows(training.rows_, tmp_path / "other.parquet").columns == {}
 
 
-def test_no_page_tells_where_files_are(homes, mercer, tmp_path):
+def test_no_page_tells_where_files_are(homes, mercer, tmp_path, request):
     """Reports are mailed to others, whom the folders of a machine do not concern."""
     folder = tmp_path / "home_of_ada"
     folder.mkdir()
@@ -107,6 +112,7 @@ def test_no_page_tells_where_files_are(homes, mercer, tmp_path):
     ):
         code, _, err = mercer(*words, "--report", report)
         assert code == 0, err
+        request.getfixturevalue("undrawn")  # the next time
         page = report.read_text("utf-8").replace("<wbr>", "")  # long names may break
         assert "home_of_ada" not in page
         assert str(tmp_path.parent.name) not in page

@@ -28,7 +28,7 @@ def table(n, seed, *, labels=("no", "yes")):
     return pa.table({"a": x[:, 0], "b": x[:, 1], "y": y, "kind": kind})
 
 
-pytestmark = pytest.mark.usefixtures("quick_race")
+pytestmark = pytest.mark.usefixtures("quick_race", "few_evaluations", "quick_corrections")
 
 MODELS = {
     "cvar": "--target y --exclude kind --expansion komp --risk cvar:0.8",
@@ -291,7 +291,9 @@ def test_inspect_without_a_risk_shows_none(files, mercer):
 
 
 @pytest.mark.parametrize("name", ["cvar", "classes"])
-def test_the_report_has_a_section_on_the_risk(name, files, mercer, tmp_path):
+def test_the_report_has_a_section_on_the_risk(name, files, mercer, tmp_path, request):
+    if name == "classes":  # once the pictures are drawn
+        request.getfixturevalue("undrawn")
     report = tmp_path / "r.html"
     code, _, err = mercer(
         "evaluate", files / f"{name}.mercer", files / "test.parquet", "--report", report
@@ -306,7 +308,7 @@ def test_the_report_has_a_section_on_the_risk(name, files, mercer, tmp_path):
     assert ("<dt>CVaR, worst 20\u00a0%</dt>" in page) == (name != "classes")
 
 
-def test_the_report_of_a_mean_loss_has_worst_losses_but_no_risk(files, mercer, tmp_path):
+def test_the_report_of_a_mean_loss_has_worst_losses_but_no_risk(files, mercer, tmp_path, undrawn):
     report = tmp_path / "r.html"
     mercer("evaluate", files / "mean.mercer", files / "test.parquet", "--report", report)
     page = report.read_text(encoding="utf-8")
@@ -315,7 +317,9 @@ def test_the_report_of_a_mean_loss_has_worst_losses_but_no_risk(files, mercer, t
     assert "The loss, in y², is the mean over rows kept back" in page
 
 
-def test_the_report_of_a_robust_loss_has_the_race_that_chose_its_kernel(files, mercer, tmp_path):
+def test_the_report_of_a_robust_loss_has_the_race_that_chose_its_kernel(
+    files, mercer, tmp_path, undrawn
+):
     report = tmp_path / "r.html"
     mercer("evaluate", files / "robust.mercer", files / "test.parquet", "--report", report)
     page = report.read_text(encoding="utf-8")

@@ -28,7 +28,7 @@ from mercer.losses import Quantile
 from mercer.numerics.attribution import shapley_values, total_effects
 from oracles_explaining import mixed, shapley_by_orders, total_effects_by_hand
 
-pytestmark = pytest.mark.usefixtures("quick_race")
+pytestmark = pytest.mark.usefixtures("quick_race", "few_evaluations", "quick_corrections")
 
 N, D = 400, 5
 
@@ -38,14 +38,8 @@ def rng():
     return np.random.default_rng(7)
 
 
-@pytest.fixture(autouse=True)
-def few_evaluations(monkeypatch):
-    """Ask functions few times."""
-    monkeypatch.setattr("mercer.answers.explain._EVALUATIONS", 2**12)
-
-
 @pytest.fixture
-def all_evaluations(few_evaluations, monkeypatch):
+def all_evaluations(monkeypatch):
     """Ask functions as often as usual: for what is as accurate as that."""
     monkeypatch.setattr("mercer.answers.explain._EVALUATIONS", 2**15)
 

@@ -22,6 +22,8 @@ matplotlib = pytest.importorskip("matplotlib")
 CURVE = "Learning curve: loss on the pairs of each row before learning them"
 ORDER = "Model order: size of the model along the stream"
 
+pytestmark = pytest.mark.usefixtures("few_evaluations")
+
 
 def rows(n=400, n_inputs=3, seed=0):
     rng = np.random.default_rng(seed)

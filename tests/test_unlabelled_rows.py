@@ -11,9 +11,9 @@ from mercer_app.files.tables import Labelled, drawn_in_place, in_place
 from mercer_app.training import FileTraining, checkpoint_path
 from mercer_cluster import ShardTraining
 
-pytestmark = pytest.mark.usefixtures("quick_race")
+pytestmark = pytest.mark.usefixtures("quick_race", "few_evaluations")
 
-N = 3000
+N = 1050
 GAPS = 7  # every seventh row has no target
 
 
@@ -52,25 +52,25 @@ def test_the_model_is_that_of_the_other_rows(target, ending, tmp_path):
     of_clean = training(clean, target, n_passes=2).start()
     assert of_clean.run(tmp_path / "clean.mercer")
     place = "line 2 of gaps.csv" if ending == ".csv" else "row 0 of gaps.parquet"
-    with pytest.warns(UserWarning, match=rf"no value in 429 of the first 3,000 rows.*{place}"):
+    with pytest.warns(UserWarning, match=rf"no value in 150 of the first 1,050 rows.*{place}"):
         of_gaps = training(gaps, target, n_passes=2).start()
     assert of_gaps.n_total_ == of_clean.n_total_ or ending == ".csv"
     assert of_gaps.run(tmp_path / "gaps.mercer")
     assert (tmp_path / "gaps.mercer").read_bytes() == (tmp_path / "clean.mercer").read_bytes()
-    assert (of_gaps.n_rows_, of_gaps.n_left_out_) == (2 * (N - 429), 429)
+    assert (of_gaps.n_rows_, of_gaps.n_left_out_) == (2 * (N - 150), 150)
     assert of_clean.n_left_out_ == 0
 
 
 @pytest.mark.filterwarnings("ignore:The target 'cost' has no value")
 def test_a_training_that_was_stopped_goes_on(tmp_path):
     gaps, _ = files(tmp_path, "cost", ".csv")
-    settings = {"n_passes": 3, "shuffle_buffer": 500}
+    settings = {"n_passes": 3, "shuffle_buffer": 200}
     assert training(gaps, "cost", **settings).start().run(tmp_path / "whole.mercer")
     begun = training(gaps, "cost", **settings).start()
     assert not begun.run(
         tmp_path / "m.mercer",
-        callback=lambda progress: progress.n_rows > 3000,
-        checkpoint_every=1000,
+        callback=lambda progress: progress.n_rows > 1000,
+        checkpoint_every=300,
     )
     again = training(gaps, "cost", **settings).resume(checkpoint_path(tmp_path / "m.mercer"))
     assert again.run(tmp_path / "m.mercer")
@@ -90,18 +90,18 @@ def test_shards_leave_the_same_rows_out(tmp_path):
 
 
 @pytest.mark.parametrize("how", [[], ["--engine", "here"]])
-def test_the_command_says_what_it_leaves_out(how, mercer, tmp_path):
+def test_the_command_says_what_it_leaves_out(how, mercer, tmp_path, undrawn):
     gaps, clean = files(tmp_path, "good", ".csv")
     out = tmp_path / "m.mercer"
     words = ["--target", "good", "--exclude", "cost", "--expansion", "komp", "--out", out]
     code, _, err = mercer("fit", gaps, *words, "--report", tmp_path / "r.html")
     assert code == 0
-    assert "429 rows have no target, and did not count." in (tmp_path / "r.html").read_text()
-    assert "no value in 429 of the first 3,000 rows" in err
-    assert "after 2,571 rows (429 without a target left out)" in err
+    assert "150 rows have no target, and did not count." in (tmp_path / "r.html").read_text()
+    assert "no value in 150 of the first 1,050 rows" in err
+    assert "after 900 rows (150 without a target left out)" in err
     code, measures, err = mercer("evaluate", out, gaps, *how)
     assert code == 0
-    assert "gaps.csv has 429 rows without a value of 'good'" in err
+    assert "gaps.csv has 150 rows without a value of 'good'" in err
     code, same, err = mercer("evaluate", out, clean, *how)
     assert (code, same) == (0, measures)
     assert "without a value" not in err

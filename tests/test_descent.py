@@ -9,7 +9,7 @@ from sklearn.datasets import make_friedman1
 from sklearn.linear_model import QuantileRegressor
 
 from mercer import KernelClassifier, KernelRegressor, load_model
-from mercer.default import DefaultLearner, Settings
+from mercer.default import DefaultLearner
 from mercer.exceptions import NothingLearnedWarning
 from mercer.expansions import KOMP, Dictionary, RandomFeatures
 from mercer.functions import DictionaryFunction
@@ -20,11 +20,12 @@ from mercer.learning.newton_rows import SmoothedSlopes
 from mercer.losses import AbsoluteError, Huber, Quantile, SquaredEpsilonInsensitive
 from mercer.objectives import Batch, Pointwise
 from mercer.selection import RaceSettings
-from mercer.sums import KernelBasis, NewtonSteps
+from mercer.sums import KernelBasis, NewtonSteps, correction
 from mercer.sums.newton import products_with
 from oracles_second_order import least_objective, objective_of
+from quick import QUICK
 
-pytestmark = pytest.mark.usefixtures("quick_race")
+pytestmark = pytest.mark.usefixtures("quick_race", "quick_corrections")
 
 LOSSES = [
     Huber(0.3),
@@ -37,8 +38,11 @@ LOSSES = [
 @pytest.fixture
 def careful_race(monkeypatch):
     """A race that finds what is good to some hundredths."""
-    monkeypatch.setattr(DefaultLearner, "settings", Settings())
-    monkeypatch.setattr(DictionaryFunction, "settings", RaceSettings(small=400))
+    race = QUICK.race._replace(pilot_rows=400, small=1000)
+    monkeypatch.setattr(DefaultLearner, "settings", QUICK._replace(race=race))
+    monkeypatch.setattr(DictionaryFunction, "settings", race)
+    monkeypatch.setattr(correction, "_RIDGES", 10.0 ** -np.arange(0.0, 8.0))
+    monkeypatch.setattr(correction, "_STEPS", 100)
 
 
 def curve(n, seed=0):
@@ -150,10 +154,10 @@ def test_quantiles_are_as_good_as_linear_programming_finds_them(level):
 
 @pytest.mark.parametrize("unit", [1.0, 1e5])
 def test_deciles_of_noise_that_grows_are_found_and_cover(unit, careful_race):
-    X, y, deciles = curve(2000)
+    X, y, deciles = curve(1000)
     model = KernelRegressor(Quantile([0.1, 0.5, 0.9]), random_state=0).fit(X, unit * y)
     predicted = model.predict(X) / unit
-    # Each is told by 500 rows.
+    # Each is told by 250 rows.
     assert np.abs(predicted - deciles).mean() < 0.1
     rows, targets, _ = curve(4000, seed=1)
     below = (unit * targets[:, None] < model.predict(rows)).mean(axis=0)
@@ -176,7 +180,8 @@ def test_more_rows_than_are_descended_on_are_all_learned(monkeypatch):
     assert errors[1] < 1.3 * errors[0] < 0.8 * errors[2]
 
 
-def test_streams_come_close_to_fit(careful_race):
+def test_streams_come_close_to_fit(monkeypatch):
+    monkeypatch.setattr(DictionaryFunction, "settings", RaceSettings(small=400))
     X, y, deciles = curve(6000)
     stream = KernelRegressor(Quantile([0.1, 0.5, 0.9]), expansion=Dictionary(50, first_rows=500))
     for start in range(0, 6000, 250):
@@ -187,15 +192,13 @@ def test_streams_come_close_to_fit(careful_race):
 # -- the default ----------------------------------------------------------------------------------
 
 
-def test_gross_outliers_do_not_matter_to_robust_losses(careful_race):
-    X, y, _ = friedman(800, outliers=0.1)
-    rows, _, clean = friedman(800, seed=1)
-
-    def error(loss):
-        model = KernelRegressor(loss, random_state=0).fit(X, y)
-        return np.abs(model.predict(rows) - clean).mean()
-
-    assert max(error("huber"), error("absolute_error")) < 1.2 < 0.5 * error("squared")
+@pytest.mark.parametrize("loss", ["huber", "absolute_error", "squared"])
+def test_gross_outliers_do_not_matter_to_robust_losses(loss, careful_race):
+    X, y, _ = friedman(400, outliers=0.1)
+    rows, _, clean = friedman(400, seed=1)
+    model = KernelRegressor(loss, random_state=0).fit(X, y)
+    error = np.abs(model.predict(rows) - clean).mean()
+    assert error > 2.4 if loss == "squared" else error < 1.2
 
 
 @pytest.mark.parametrize("params", [{"loss": "absolute_error"}, {"loss": "squared"}], ids=str)

@@ -5,6 +5,7 @@ import itertools
 import json
 import pickle
 from decimal import Decimal
+from functools import cache
 
 import numpy as np
 import pytest
@@ -29,12 +30,14 @@ from mercer import (
     load_model,
 )
 from mercer.columns import TablePreprocessor
+from mercer.default import DefaultLearner
 from mercer.expansions import KOMP, Dictionary, RandomFeatures
 from mercer.kernels import Gaussian
 from mercer_app.export import ExportError, export_python
 from mercer_app.rows import TableRows
 from mercer_app.training import FileTraining
 from mercer_cluster import ShardTraining, predict
+from quick import QUICK
 
 pd = pytest.importorskip("pandas", reason="frames need pandas")
 pa = pytest.importorskip("pyarrow", reason="tables need pyarrow")
@@ -42,15 +45,21 @@ pl = pytest.importorskip("polars", reason="polars is not installed")
 csv = pytest.importorskip("pyarrow.csv", reason="tables need pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet", reason="tables need pyarrow")
 
-pytestmark = pytest.mark.usefixtures("quick_race")
+pytestmark = pytest.mark.usefixtures("quickest_race", "few_steps")
 
-N = 300
+N = 150
 WAYS = {
     "pandas": lambda frame: frame,
     "polars": pl.from_pandas,
     "arrow": pa.Table.from_pandas,
     "objects": lambda frame: frame.astype(object).to_numpy(),
 }
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """A race of more kernels, where answers are compared."""
+    monkeypatch.setattr(DefaultLearner, "settings", QUICK)
 
 
 def classifier(**parameters):
@@ -178,13 +187,19 @@ def test_names_of_columns_need_not_be_text():
 # -- columns of other types ------------------------------------------------------------------------
 
 
+@cache
+def all_columns():
+    return columns(80)
+
+
 @pytest.mark.filterwarnings("ignore::mercer.exceptions.InputScaleWarning")  # seconds
 @pytest.mark.parametrize("kind", sorted(columns(1)))
 @pytest.mark.parametrize("way", sorted(WAYS))
 def test_columns_of_all_types_are_encoded_as_table_models_do(kind, way, tmp_path):
-    column = columns()[kind]
+    column = all_columns()[kind]
     rng = np.random.default_rng(3)
-    frame = pd.DataFrame({"other": rng.choice(["u", "v"], N), "column": column})
+    n = len(column)
+    frame = pd.DataFrame({"other": rng.choice(["u", "v"], n), "column": column})
     if way == "polars" and kind == "objects and text":
         pytest.skip("there are no such columns")
     if way == "arrow" and kind in ("objects and text", "mixed numbers"):
@@ -322,7 +337,7 @@ def test_four_hundred_different_texts_are_words():
 def test_codes_of_rows_are_left_out_with_a_word_unless_there_is_nothing_else():
     frame, y = mixed()
     frame = frame.assign(code=[f"id{i}" for i in range(N)])
-    with pytest.warns(UserWarning, match="another code in each of the 300 rows.*'code'"):
+    with pytest.warns(UserWarning, match="another code in each of the 150 rows.*'code'"):
         model = classifier().fit(frame, y)
     assert model.audit_.left_out == {"code": "has another code in each row"}
     assert np.array_equal(model.predict(frame.assign(code="?")), model.predict(frame))
@@ -340,7 +355,7 @@ def towns(n_rows):
 
 
 @pytest.mark.parametrize("make", [KernelRegressor, KernelClassifier])
-@pytest.mark.parametrize("n_rows", [120, 700])
+@pytest.mark.parametrize("n_rows", [120, 620])
 def test_files_and_frames_give_the_same_model(make, n_rows, tmp_path):
     """Bit for bit, where they learn the same rows in the same order; scales are chosen alike."""
     table, target = towns(n_rows)
@@ -405,7 +420,7 @@ def test_several_passes_over_a_file_choose_the_kernel_by_rows_that_come_once(tmp
     assert training.model_.kernel_ == model.kernel_
 
 
-def test_shards_and_frames_give_the_same_model(tmp_path):
+def test_shards_and_frames_give_the_same_model(quick, tmp_path):
     """Columns alike, and answers as near as another order of the rows leaves them."""
     table, target = towns(700)
     for i in range(3):
@@ -444,7 +459,7 @@ def test_many_categories_beat_an_input_for_each():
 
 @pytest.mark.parametrize("what", ["categories", "texts"])
 @pytest.mark.parametrize("make", [KernelRegressor, KernelClassifier])
-def test_categories_and_texts_that_say_nothing_cost_next_to_nothing(make, what):
+def test_categories_and_texts_that_say_nothing_cost_next_to_nothing(make, what, quick):
     frame, _, rng = shops(seed=1)
     if what == "texts":
         frame["shop"] = [" ".join(rng.choice(list("abcdefghijkl"), 6)) for _ in range(len(frame))]
@@ -887,15 +902,15 @@ def test_quantities_of_decimals_and_nullable_numbers_are_learned():
     "expansion", ["auto", Dictionary(40), KOMP(max_size=30), RandomFeatures(32)]
 )
 def test_learning_goes_on_from_files_and_pickles(expansion, tmp_path):
-    frame, y = mixed(700)
+    frame, y = mixed(450)
     make = KernelClassifier(expansion=expansion, random_state=0)
-    model = clone(make).partial_fit(frame[:400], y[:400], classes=["no", "yes"])
+    model = clone(make).partial_fit(frame[:300], y[:300], classes=["no", "yes"])
     model.save(tmp_path / "model")
     twins = [load_model(tmp_path / "model"), pickle.loads(pickle.dumps(model))]
     answers = model.predict_proba(frame)
     for twin in (model, *twins):
         assert np.array_equal(twin.predict_proba(frame), answers)
-        twin.partial_fit(frame[400:], y[400:])
+        twin.partial_fit(frame[300:], y[300:])
         twin.learn_one(dict(frame.iloc[5]), y[5])
         assert twin.predict_one(frame.iloc[5]) == twin.predict(frame[5:6])[0]
     answers = model.predict_proba(frame)
@@ -1098,7 +1113,7 @@ MOMENTS = st.one_of(
 
 
 @pytest.mark.filterwarnings("ignore::mercer.exceptions.InputScaleWarning")
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_any_frame_is_learned_and_kept(data, tmp_path_factory):
     n = data.draw(st.integers(8, 30))

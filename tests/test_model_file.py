@@ -1,8 +1,6 @@
 """Saved models predict and go on learning bit for bit; everything else is refused."""
 
 import copy
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -182,38 +180,6 @@ def test_names_of_features_survive(tmp_path):
     by_rows.save(tmp_path / "rows")
     again = load_model(tmp_path / "rows")
     assert again.learn_one({"u": 0.5, "v": 0.5}, 1.0).predict_one({"u": 2.0, "v": 1.0}) > 0.0
-
-
-ANOTHER_PROCESS = """
-import sys
-import numpy as np
-import mercer
-from mercer import KernelClassifier
-
-folder = sys.argv[1]
-# Another estimator than those that were imported is read, too.
-assert "mercer.estimators.regressor" not in sys.modules
-print(type(mercer.load_model(folder + "/another")).__name__)
-
-data = np.load(folder + "/rows.npz")
-model = mercer.load_model(folder + "/before")
-model.partial_fit(data["X"][80:], data["y"][80:]).save(folder + "/after")
-"""
-
-
-def test_another_process_reads_what_a_file_names_and_goes_on_bit_for_bit(tmp_path):
-    KernelRegressor(expansion=KOMP(max_size=5)).fit(X, TARGETS).save(tmp_path / "another")
-    model = KernelClassifier(kernel=KERNEL, step_size=0.9).partial_fit(X[:80], LABELS[:80])
-    model.save(tmp_path / "before")
-    np.savez(tmp_path / "rows.npz", X=X, y=LABELS)
-    done = subprocess.run(
-        [sys.executable, "-c", ANOTHER_PROCESS, tmp_path], capture_output=True, text=True
-    )
-    assert done.stdout.split() == ["KernelRegressor"], done.stderr
-    model.partial_fit(X[80:], LABELS[80:])
-    assert_identical(model, load_model(tmp_path / "after"))
-    model.save(tmp_path / "mine")
-    assert (tmp_path / "mine").read_bytes() == (tmp_path / "after").read_bytes()
 
 
 def test_saving_replaces_a_file_and_changes_nothing(tmp_path):

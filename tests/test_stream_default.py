@@ -2,8 +2,6 @@
 
 import copy
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from mercer import KernelClassifier, KernelRanker, KernelRegressor, NoveltyDetector, load_model
-from mercer.expansions import KOMP, Auto, Stream
+from mercer.expansions import Auto, Stream
 from mercer.streams import Mixture, RunningScale, StreamFunction
 
 TASKS = pytest.mark.parametrize("task", ["numbers", "two numbers", "two classes", "three classes"])
@@ -77,7 +75,7 @@ class TestWhereItIsTaken:
         model = model_of(task, expansion=SMALL, random_state=0).fit(X, y)
         assert model.learner_.function.expansion == SMALL
         assert model.score(X, y) > 0.7
-        by_name = model_of(task, expansion="stream").fit(X, y)
+        by_name = model_of(task, expansion="stream").fit(X[:20], y[:20])
         assert by_name.learner_.function.expansion == Stream()
 
     def test_it_is_refused_where_it_does_not_exist(self):
@@ -102,7 +100,7 @@ class TestWhereItIsTaken:
 class TestAnswers:
     @TASKS
     def test_however_rows_are_cut(self, task):
-        X, y = data_of(task, 120)
+        X, y = data_of(task, 80)
         one_by_one, some, all_at_once = (model_of(task, expansion=SMALL) for _ in range(3))
         if "classes" in task:  # all of them are known from the first row on
             for model in (one_by_one, some, all_at_once):
@@ -112,7 +110,7 @@ class TestAnswers:
                 model.partial_fit(X[:1], y[:1])
         for x, target in zip(X[1:], y[1:], strict=True):
             one_by_one.learn_one(x, target)
-        for start in range(1, 120, 17):
+        for start in range(1, 80, 17):
             some.partial_fit(X[start : start + 17], y[start : start + 17])
         all_at_once.partial_fit(X[1:], y[1:])
         expected = answers(all_at_once, X)
@@ -175,7 +173,7 @@ class TestAnswers:
         assert_array_equal(half.predict(X), weighted.predict(X))
         # Of two noisy answers to the same row the heavy one is believed.
         rng = np.random.default_rng(0)
-        rows, targets = rng.integers(0, 3, (400, 1)).astype(float), rng.integers(0, 2, 400) * 1.0
+        rows, targets = rng.integers(0, 3, (250, 1)).astype(float), rng.integers(0, 2, 250) * 1.0
         heavy = 1.0 + 8.0 * targets
         model = KernelRegressor(expansion=SMALL)
         model.partial_fit(rows, targets, sample_weight=heavy)
@@ -187,9 +185,9 @@ class TestAnswers:
 
 class TestClassesAndFeatures:
     def test_classes_are_added(self):
-        X, y = data_of("three classes", 900)
+        X, y = data_of("three classes", 450)
         model = KernelClassifier()
-        order = np.argsort(np.where(np.arange(900) < 300, y == 2, False), kind="stable")
+        order = np.argsort(np.where(np.arange(450) < 150, y == 2, False), kind="stable")
         for i in order:
             model.learn_one(X[i], y[i])
         assert_array_equal(model.classes_, [0, 1, 2])
@@ -209,22 +207,22 @@ class TestClassesAndFeatures:
     def test_features_come_and_go(self):
         rng = np.random.default_rng(0)
         model, right = KernelClassifier(), []
-        for t in range(1200):
+        for t in range(800):
             a, b, c = rng.normal(size=3).tolist()
-            x = {"a": a, "b": b} if t < 300 else {"b": b, "c": c, "a": a}
+            x = {"a": a, "b": b} if t < 250 else {"b": b, "c": c, "a": a}
             if t % 7 == 3:
                 del x["b"]
             if t % 7 == 5:
                 x["b"] = float("nan")
             if t % 7 == 6:
                 x["b"] = None
-            label = a > 0.0 if t < 300 else c > 0.0
+            label = a > 0.0 if t < 250 else c > 0.0
             right.append(model.predict_one(x) == label)
             model.learn_one(x, label)
         assert model._row_names == ["a", "b", "c"]
         assert model.n_features_in_ == 3
-        assert np.mean(right[100:300]) > 0.9
-        assert np.mean(right[500:]) > 0.9
+        assert np.mean(right[100:250]) > 0.9
+        assert np.mean(right[450:]) > 0.9
         # What no row has said is not asked for either.
         assert model.predict_one({"a": 1.0, "z": 5.0}) in (True, False)
         assert model.n_features_in_ == 3
@@ -262,7 +260,7 @@ class TestNothingIsLost:
     @TASKS
     @pytest.mark.parametrize("at", [3, 60])
     def test_files_copies_and_pickles_go_on_with_the_same_bits(self, task, at, tmp_path):
-        X, y = data_of(task, 120)
+        X, y = data_of(task, 90)
         model = model_of(task, expansion=SMALL).partial_fit(X[:at], y[:at])
         model.save(tmp_path / "model.mercer")
         others = [
@@ -309,26 +307,6 @@ class TestNothingIsLost:
             for model in (asked, silent):
                 model.learn_one(x, label)
         assert_array_equal(asked.predict_proba(X), silent.predict_proba(X))
-
-    @pytest.mark.parametrize("expansion", [KOMP(max_size=20), SMALL], ids=repr)
-    def test_pickles_go_on_in_another_process(self, expansion, tmp_path):
-        """What single rows prepare has addresses of compiled code, which are of this process."""
-        X, y = data_of("numbers", 1100)
-        kernel = "auto" if expansion is SMALL else "gaussian"
-        model = KernelRegressor(kernel=kernel, expansion=expansion, random_state=0)
-        model.partial_fit(X[:30], (y[:30] - 100.0) / 5.0)
-        for x, target in zip(X[30:1080], (y[30:1080] - 100.0) / 5.0, strict=True):
-            model.learn_one(x, target)
-        (tmp_path / "model.pkl").write_bytes(pickle.dumps(model))
-        words = (
-            "import pickle, sys, numpy as np; m = pickle.load(open(sys.argv[1], 'rb')); "
-            "m.learn_one(np.ones(3), 1.0); print(repr(m.predict_one(np.zeros(3))))"
-        )
-        command = [sys.executable, "-c", words, str(tmp_path / "model.pkl")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        model.learn_one(np.ones(3), 1.0)
-        assert float(done.stdout) == model.predict_one(np.zeros(3))
 
     def test_a_gap_hides_no_number_that_is_too_large(self):
         X, y = data_of("numbers", 40)
@@ -410,32 +388,32 @@ class TestNothingIsLost:
 
 class TestRobustness:
     @TASKS
-    @pytest.mark.parametrize("weight", [1e-9, 10.0, 1e12])
-    def test_the_unit_of_weights_does_not_matter(self, task, weight):
-        X, y = data_of(task, 100)
+    def test_the_unit_of_weights_does_not_matter(self, task):
+        X, y = data_of(task, 60)
         plain = model_of(task, expansion=SMALL).partial_fit(X, y)
-        other = model_of(task, expansion=SMALL)
-        other.partial_fit(X, y, sample_weight=np.full(100, weight))
-        assert_array_equal(answers(plain, X), answers(other, X))
+        for weight in (1e-9, 10.0, 1e12):
+            other = model_of(task, expansion=SMALL)
+            other.partial_fit(X, y, sample_weight=np.full(60, weight))
+            assert_array_equal(answers(plain, X), answers(other, X))
 
     def test_one_heavy_row_is_one_row(self, tmp_path):
-        X, y = data_of("numbers", 900)
-        weights = np.ones(900)
-        weights[300] = 1e200
+        X, y = data_of("numbers", 500)
+        weights = np.ones(500)
+        weights[200] = 1e200
         model = KernelRegressor(expansion=SMALL).partial_fit(X, y, sample_weight=weights)
         assert model.score(*data_of("numbers", 200, seed=1)) > 0.8
         model.save(tmp_path / "model.mercer")
 
     @pytest.mark.parametrize("size", [30.0, 1e9])
     def test_a_fault_of_one_row_is_forgiven(self, size):
-        X, y = data_of("numbers", 1100)
+        X, y = data_of("numbers", 700)
         late = data_of("numbers", 300, seed=1)
         for of_inputs in (True, False):
             faulty, targets = X.copy(), y.copy()
             if of_inputs:
-                faulty[700] *= size
+                faulty[400] *= size
             else:
-                targets[700] *= size
+                targets[400] *= size
             model = KernelRegressor().partial_fit(faulty[:200], targets[:200])
             model.partial_fit(faulty[200:], targets[200:])
             assert model.score(*late) > 0.9
@@ -484,8 +462,8 @@ class TestRobustness:
 
 class TestHistory:
     def test_says_who_counted_and_when_the_stream_changed(self, tmp_path):
-        X, y = data_of("two classes", 1600)
-        y[800:] = np.where(y[800:] == "yes", "no", "yes")
+        X, y = data_of("two classes", 900)
+        y[500:] = np.where(y[500:] == "yes", "no", "yes")
         model = KernelClassifier()
         for x, label in zip(X, y, strict=True):
             model.learn_one(x, label)
@@ -494,20 +472,20 @@ class TestHistory:
         total = sum(history.monitors.values())
         assert_allclose(total[20:], 1.0, atol=1e-9)
         changes = history.changes
-        assert ((changes > 800) & (changes < 900)).sum() == 1
-        assert (changes < 800).sum() <= 1
+        assert ((changes > 500) & (changes < 600)).sum() == 1
+        assert (changes < 500).sum() <= 1
         model.save(tmp_path / "model.mercer")
         assert_array_equal(load_model(tmp_path / "model.mercer").history_.changes, changes)
 
     def test_rows_of_weight_zero_move_no_mark(self):
-        X, y = data_of("two classes", 1000)
-        y[500:] = np.where(y[500:] == "yes", "no", "yes")
+        X, y = data_of("two classes", 600)
+        y[300:] = np.where(y[300:] == "yes", "no", "yes")
         model = KernelClassifier(expansion=SMALL)
         model.partial_fit(X[:200], y[:200], sample_weight=np.zeros(200), classes=["no", "yes"])
         model.partial_fit(X, y)
         history = model.history_
-        assert history.changes[-1] <= history.n_samples[-1] == 1000
-        assert model.n_samples_seen_ == 1200
+        assert history.changes[-1] <= history.n_samples[-1] == 600
+        assert model.n_samples_seen_ == 800
 
     def test_losses_are_of_rows_before_they_are_learned(self):
         X, y = data_of("numbers", 50)

@@ -75,8 +75,8 @@ MODELS = {
 def files(tmp_path_factory):
     """Tables and models that the tests only read."""
     folder = tmp_path_factory.mktemp("files")
-    pq.write_table(table(200, 0), folder / "train.parquet")
-    pq.write_table(table(200, 0).slice(0, 900), folder / "fewer.parquet")  # pairs take time
+    pq.write_table(table(120, 0), folder / "train.parquet")
+    pq.write_table(table(120, 0).slice(0, 600), folder / "fewer.parquet")  # pairs take time
     pq.write_table(table(60, 1), folder / "test.parquet")
     csv.write_csv(table(60, 1), folder / "test.csv")
     for name, words in MODELS.items():
@@ -272,7 +272,7 @@ def test_classes_are_known_from_the_first_rows_read(files, mercer, tmp_path):
     "words",
     [
         MODELS["click"],
-        [*MODELS["query"], "--shuffle-buffer", "150"],
+        [*MODELS["query"], "--shuffle-buffer", "60"],
         [*MODELS["click"], "--buffer", "reservoir:20"],
         MODELS["skew"],
         [*MODELS["click"], "--expansion", "random_features", "--mode", "faithful"],
@@ -283,24 +283,26 @@ def test_classes_are_known_from_the_first_rows_read(files, mercer, tmp_path):
 def test_a_killed_run_goes_on_bit_for_bit(files, mercer, tmp_path, words, monkeypatch):
     from mercer_app.training import _row_stream
 
-    monkeypatch.setattr(_row_stream, "_CHUNK", 256)
-    pq.write_table(pq.read_table(files / "train.parquet").slice(0, 550), tmp_path / "d.parquet")
+    # Faithful features learn in batches of 256 rows.
+    chunk, n = (256, 700) if "faithful" in words else (100, 240)
+    monkeypatch.setattr(_row_stream, "_CHUNK", chunk)
+    pq.write_table(pq.read_table(files / "train.parquet").slice(0, n), tmp_path / "d.parquet")
     run_ = ["fit", tmp_path / "d.parquet", *words, "--passes", "2"]
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     assert mercer(*run_, "--out", whole)[0] == 0
-    # Stopped as by a signal after the third chunk.
+    # Stopped as by a signal after the second chunk.
     calls = []
     learn = TableRows.learn
 
     def counted(self, *arrays):
         calls.append(len(arrays[0]))
-        if len(calls) == 4:
+        if len(calls) == 3:
             raise KeyboardInterrupt
         return learn(self, *arrays)
 
     with monkeypatch.context() as patch:
         patch.setattr(TableRows, "learn", counted)
-        code, _, _ = mercer(*run_, "--out", stopped, "--checkpoint-every", "256")
+        code, _, _ = mercer(*run_, "--out", stopped, "--checkpoint-every", chunk)
         assert code == 130
     assert not stopped.exists()
     code, _, err = mercer(*run_, "--out", stopped, "--resume")

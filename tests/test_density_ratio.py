@@ -142,7 +142,7 @@ def test_whole_weights_lead_to_the_solution_of_repeated_rows():
     model = DensityRatio(
         kernel=Gaussian(0.5),
         expansion=Dictionary(120),
-        n_passes=300,
+        n_passes=180,
         step_size=InverseTime(1.2, 200),
         validation_fraction=0.0,
         random_state=0,
@@ -213,7 +213,7 @@ def test_wrong_weights_are_refused(weights, match):
 
 @pytest.mark.parametrize("expansion", EXPANSIONS, ids=str)
 def test_log_ratio_of_two_gaussians(expansion):
-    X_p, X_q = samples(1500, 1500)
+    X_p, X_q = samples(900, 900)
     model = DensityRatio(expansion=expansion, n_passes=5, random_state=0).fit(X_p, X_q)
     fresh = np.concatenate(samples(1000, 1000, seed=1))
     exact = log_ratio_of_shifted_gaussians(fresh, SHIFT)

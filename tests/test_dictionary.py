@@ -298,8 +298,8 @@ def test_rankers_order_rows(loss):
     stream = KernelRanker(
         loss, kernel=KERNEL, expansion=Dictionary(40, first_rows=100), random_state=0
     )
-    for start in range(0, N, 50):
-        stream.partial_fit(X[start : start + 50], Y[start : start + 50] > 0.0)
+    for start in range(0, N, 100):
+        stream.partial_fit(X[start : start + 100], Y[start : start + 100] > 0.0)
     assert stream.score(X, Y > 0.0) > 0.93
 
 

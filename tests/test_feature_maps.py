@@ -117,21 +117,20 @@ def block_of(kernel, X, block, n_features, *, seed=0, options=PAIRED):
 
 
 class TestEveryKernel:
-    N_BLOCKS = 500
-
     @every_kernel
     @pytest.mark.parametrize(("paired", "m"), [(True, 256), (True, 129), (False, 150)])
     def test_inner_products_are_the_kernel_on_average(self, kernel, paired, m):
         X = rows()
+        n_blocks = 500 if kernel == ArcCosine(2) else 250  # its products vary most
         feature_map = kernel._feature_map(3, FeatureOptions(paired), 0)
         prepared = feature_map.prepare(X)
-        grams = np.empty((self.N_BLOCKS, 5, 5))
+        grams = np.empty((n_blocks, 5, 5))
         Z = np.empty((5, m))
-        for block in range(self.N_BLOCKS):
+        for block in range(n_blocks):
             feature_map.transform(prepared, feature_map.draw(11, block, m, X.dtype), Z)
             grams[block] = Z @ Z.T
         K = kernel(X)
-        standard_error = grams.std(axis=0, ddof=1) / math.sqrt(self.N_BLOCKS)
+        standard_error = grams.std(axis=0, ddof=1) / math.sqrt(n_blocks)
         # 38 kernels, 3 layouts and 15 pairs are 1710 comparisons: by Bonferroni's bound one of them
         # is beyond 4.9 standard errors by chance with a probability of 0.2 %.
         assert (np.abs(grams.mean(axis=0) - K) <= 4.9 * standard_error + 1e-12).all()

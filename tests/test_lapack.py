@@ -128,7 +128,7 @@ def test_matrices_that_lie_otherwise_in_memory_are_read_right_and_not_written_to
 
 
 @PRECISIONS
-@pytest.mark.parametrize("n", [1100, 1601])
+@pytest.mark.parametrize("n", [1030, 1300])
 def test_large_matrices_are_made_in_tiles_whatever_the_jobs(n, dtype):
     Z, matrix = rows_of(n, dtype), gram_of(n, dtype)
     whole = matrix.copy(order="F")
@@ -153,8 +153,9 @@ def test_large_matrices_are_made_in_tiles_whatever_the_jobs(n, dtype):
 
 @PRECISIONS
 @pytest.mark.parametrize("n_columns", [1, 3])
-def test_few_columns_are_solved_for_in_blocks_whatever_the_jobs(n_columns, dtype):
-    n = 2300
+def test_few_columns_are_solved_for_in_blocks_whatever_the_jobs(n_columns, dtype, monkeypatch):
+    monkeypatch.setattr(lapack, "_MANY_ROWS", 1000)
+    n = 1100  # more than two blocks
     matrix = gram_of(n, dtype)
     matrix.ravel("K")[:: n + 1] += n
     lower, right = matrix.copy(order="F"), rows_of(n, dtype)[:n, :n_columns]

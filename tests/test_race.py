@@ -17,6 +17,7 @@ from mercer.sums import Rows
 from mercer.sums.cells import CELL_RIDGES
 from mercer.sums.ridge import RIDGES
 from oracles_parts import cells_by_hand
+from quick import QUICK
 
 
 def made_rows(n, n_features=3, seed=0, offset=0.0):
@@ -280,11 +281,12 @@ def test_columns_that_do_not_matter_are_weighed_down():
     assert np.mean((raced - truth) ** 2) < 0.5 * np.mean((alike - truth) ** 2)
 
 
-@pytest.mark.parametrize("n", [120, 400])
-@pytest.mark.parametrize("task", ["regression", "classification"])
+@pytest.mark.parametrize(
+    ("task", "n"), [("regression", 120), ("regression", 400), ("classification", 400)]
+)
 def test_units_do_not_matter(task, n, monkeypatch):
     race = RaceSettings(small=300, pilot_rows=100, cell_rows=60, kept_rows=80)
-    monkeypatch.setattr(DefaultLearner, "settings", Settings(race=race))
+    monkeypatch.setattr(DefaultLearner, "settings", QUICK._replace(race=race))
     rows, test = made_rows(n), made_rows(50, seed=1).X
     y = rows.targets[:, 0] if task == "regression" else rows.targets[:, 0] > 0.3
     cls = KernelRegressor if task == "regression" else KernelClassifier
@@ -323,7 +325,8 @@ def test_the_bias_grows_with_the_distance_of_the_targets_from_zero():
 
 
 def test_the_race_sees_no_row_beyond_the_first(monkeypatch):
-    settings = Settings(first_rows=400, most_held=100, race=RaceSettings(small=200))
+    race_settings = QUICK.race._replace(small=200)
+    settings = QUICK._replace(first_rows=400, most_held=100, race=race_settings)
     monkeypatch.setattr(DefaultLearner, "settings", settings)
     rows = made_rows(900)
     seen = []

@@ -64,7 +64,7 @@ def cut(arguments, keywords, rows):
 
 @pytest.mark.parametrize("n_features", [1, 2])
 def test_automatic_choices_find_the_value_of_a_linear_quadratic_chain(n_features):
-    train = lqr_trajectory(6000, 0, n_features)
+    train = lqr_trajectory(3000, 0, n_features)
     states = lqr_trajectory(3000, 1, n_features)[0]
     states = states[np.abs(states).max(axis=1) < 1.5]
     exact = lqr_value(states, DISCOUNT)
@@ -98,20 +98,19 @@ def test_values_of_a_walk_with_an_end():
     assert_allclose(model.predict(states), [first, first / 4, 4.0 + first / 2], atol=0.03)
 
 
-def test_gradient_methods_and_trackers_approach_temporal_differences():
-    train = lqr_trajectory(20_000, 0)
+@pytest.mark.parametrize("method", ["td", "gtd2", "tdc", "pkgtd", "residual"])
+def test_gradient_methods_and_trackers_approach_temporal_differences(method):
+    # Those without a second estimate are there with half of the transitions.
+    train = lqr_trajectory(20_000 if method in ("gtd2", "tdc") else 10_000, 0)
     grid = np.linspace(-1.0, 1.0, 21)[:, None]
     exact = lqr_value(grid, DISCOUNT)
-    errors = {}
-    for method in ("td", "gtd2", "tdc", "pkgtd", "residual"):
-        batch_size = 8 if method == "pkgtd" else 32
-        changes = {"auxiliary_step": 0.2} if method == "tdc" else {}  # quicker on-policy
-        model = make(method, batch_size=batch_size, expansion=KOMP(tolerance=1e-3), **changes)
-        model.fit(*train)
-        errors[method] = np.sqrt(np.mean(np.square(model.predict(grid) - exact)))
+    batch_size = 8 if method == "pkgtd" else 32
+    changes = {"auxiliary_step": 0.2} if method == "tdc" else {}  # quicker on-policy
+    model = make(method, batch_size=batch_size, expansion=KOMP(tolerance=1e-3), **changes)
+    model.fit(*train)
+    error = np.sqrt(np.mean(np.square(model.predict(grid) - exact)))
     # Standard deviation of the values on the grid: 1.1.
-    assert max(errors[method] for method in ("td", "gtd2", "tdc", "pkgtd")) < 0.4
-    assert errors["residual"] > 0.8
+    assert error > 0.8 if method == "residual" else error < 0.4
 
 
 def test_transitions_of_another_policy_need_true_gradients():
@@ -625,7 +624,7 @@ def slow_trajectory(n):
     covering(METHODS, ["auto", "random_features"], [0.0, 0.5]),
 )
 def test_automatic_steps_are_stable_on_batches_of_neighbours(method, expansion, discount):
-    states, rewards, next_states = slow_trajectory(4000)
+    states, rewards, next_states = slow_trajectory(1500)
     second = {"second": (rewards, next_states)} if method == "double_sampling" else {}
     model = ValueFunction(
         discount, method, expansion=expansion, shuffle=False, n_passes=1, random_state=0
@@ -705,13 +704,13 @@ def test_large_rewards_after_many_small_ones_are_no_divergence():
     model = ValueFunction(0.95, random_state=0)
     x = rng.uniform(size=(2000, 1))
     model.partial_fit(x, np.full(2000, -1e-7), x + 0.1)
-    for _ in range(300):
+    for _ in range(100):
         x = rng.uniform(size=(64, 1))
         over = x[:, 0] > 0.9
         model.partial_fit(x, np.where(over, 100.0, -1e-7), x + 0.1, over)
     x = 0.8 * rng.uniform(size=(8, 1))
     model.partial_fit(x, np.full(8, -1e-7), x + 0.1)
-    assert model.n_samples_seen_ == 2000 + 300 * 64 + 8
+    assert model.n_samples_seen_ == 2000 + 100 * 64 + 8
 
 
 def test_states_in_which_the_system_rests_do_not_set_the_length_scale():

@@ -627,7 +627,7 @@ def test_errors_that_are_none_are_refused(error):
 
 def test_a_stream_covers_after_a_change(tmp_path):
     X, y = waves(900)
-    y = np.where(np.arange(900) < 450, y, 4.0 * y)
+    y = np.where(np.arange(900) < 450, y, 2.0 * y)
     model, inside = KernelRegressor(random_state=0), []
     for number, (row, target) in enumerate(zip(X, y, strict=True)):
         if number >= 200 and number % 5 == 0:

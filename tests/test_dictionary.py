@@ -294,7 +294,8 @@ def test_classes_may_come_late_to_curved_losses(loss):
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge"])
 def test_rankers_order_rows(loss):
     model = KernelRanker(loss, kernel=KERNEL, expansion=Dictionary(40), random_state=0)
-    assert model.fit(X, Y > 0.0).score(X, Y > 0.0) > 0.95
+    some = slice(250)
+    assert model.fit(X[some], Y[some] > 0.0).score(X, Y > 0.0) > 0.95
     stream = KernelRanker(
         loss, kernel=KERNEL, expansion=Dictionary(40, first_rows=100), random_state=0
     )

@@ -124,12 +124,14 @@ class RowStream:
         """
         b = self.rows_per_step
         full = max(_CHUNK // b, 1) * b
+        whole = full
         if self.n_passes > 1:
             # A row that comes twice in a sample would tell a race what it is judged by.
             most = self.reads.preprocessor.n_samples_seen_
             full = min(full, most if self.cuts_matter else max(most // b, 1) * b)
         later = full
-        if every is not None and not self.cuts_matter:
+        # After a short first chunk steps are still cautious, and cuts are seen in their last bits.
+        if every is not None and not self.cuts_matter and full == whole:
             later = min(full, -(-every // b) * b)
         size = later if start else full
         yield from _in_chunks(self._rows(start), size, later, b)

@@ -4,6 +4,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -79,13 +80,13 @@ def quickest_race():
 
 
 @pytest.fixture(scope="module")
-def quick_corrections():
-    """Correct scores for losses other than the squared one by few steps, with few ridges."""
-    from mercer.sums import correction
+def quick_correction():
+    """What losses add to least squares by fewer points, steps and ridges, in all of a module."""
+    from quick import QUICK_CORRECTION
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(correction, "_RIDGES", correction._RIDGES[:3])
-        patch.setattr(correction, "_STEPS", 40)
+        for name, value in QUICK_CORRECTION.items():
+            patch.setattr(f"mercer.sums.correction.{name}", value)
         yield
 
 
@@ -97,13 +98,6 @@ def few_evaluations():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(explain, "_EVALUATIONS", 2**12)
         yield
-
-
-@pytest.fixture
-def undrawn(monkeypatch):
-    """Make pictures of reports, but do not draw them, in tests of what else a page has."""
-    empty = '<svg viewBox="0 0 1 1"></svg>'
-    monkeypatch.setattr("mercer_app.report._page._svg", lambda number, figure: empty)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -126,6 +120,24 @@ def few_steps():
         patch.setattr(sums, "_STEPS", 10)
         patch.setattr(sums, "_FEW_STEPS", 5)
         yield
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Pages with only the words of their pictures: for tests of the rest."""
+    from matplotlib.text import Text
+
+    def words_of(number, figure):
+        words = escape("\n".join(text.get_text() for text in figure.findobj(Text)))
+        return f'<svg viewBox="0 0 1 1"><text>{words}</text></svg>'
+
+    monkeypatch.setattr("mercer_app.report._page._svg", words_of)
+
+
+@pytest.fixture
+def rough_importances(monkeypatch):
+    """Importances of 32 rows for each column; models that other tests see keep what they found."""
+    monkeypatch.setattr("mercer.answers.explain._EVALUATIONS", 1)
 
 
 @pytest.fixture

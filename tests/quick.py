@@ -1,5 +1,7 @@
 """Settings with races on few rows, points and trees, for tests of other things."""
 
+import numpy as np
+
 from mercer.default import Settings
 from mercer.default.allocate import AllocationSettings
 from mercer.selection import RaceSettings
@@ -29,6 +31,15 @@ QUICKEST = QUICK._replace(
 FEW_POINTS = QUICK._replace(
     allocation=QUICK.allocation._replace(rows_per_point=20, least_points=200, beside_cells=200)
 )
+
+#: Points, judging rows, steps and ridges of what losses add to least squares, by their names in
+#: `mercer.sums.correction`: few, of all kinds.
+QUICK_CORRECTION = {
+    "_POINTS": 40,
+    "_JUDGES": 200,
+    "_STEPS": 40,
+    "_RIDGES": 10.0 ** -np.arange(0.0, 6.0, 2.0),
+}
 
 #: Of the map that kernel="auto" chooses where learning is by steps: quick enough for all tests but
 #: its own, and still better than none.

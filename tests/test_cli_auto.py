@@ -23,7 +23,7 @@ from mercer_app.messages import in_words_of_the_command
 from mercer_app.report import race_section
 from quick import QUICK
 
-pytestmark = pytest.mark.usefixtures("quick_race")
+pytestmark = pytest.mark.usefixtures("quick_race", "undrawn", "rough_importances")
 
 
 def table(n, seed=0):
@@ -37,7 +37,7 @@ def table(n, seed=0):
 def files(tmp_path_factory):
     """A model of parts with cells among them, its file and tables."""
     folder = tmp_path_factory.mktemp("files")
-    pq.write_table(table(3000), folder / "train.parquet")
+    pq.write_table(table(1500), folder / "train.parquet")
     pq.write_table(table(500, 1), folder / "test.parquet")
     words = ["fit", folder / "train.parquet", "--target", "y", "--out", folder / "m", "--quiet"]
     race = QUICK.race._replace(hopeless=np.inf)  # cells take part in any case

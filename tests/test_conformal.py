@@ -35,7 +35,7 @@ from mercer_app.training import FileTraining
 from mercer_app.training.streaming import Record, RowReader, StreamTraining
 from oracles_conformal import cross_conformal_oracle
 
-pytestmark = pytest.mark.usefixtures("quickest_race", "quick_corrections")
+pytestmark = pytest.mark.usefixtures("quickest_race", "quick_correction")
 
 SURE = 4.0  # standard errors
 

@@ -1,7 +1,5 @@
 """Displays draw what they are given, name their axes and refuse what they cannot draw."""
 
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -346,28 +344,3 @@ def test_regression_curve_takes_the_names_of_pandas_data():
 def test_regression_curve_needs_a_label_for_each_curve():
     with pytest.raises(ValueError, match="one column per label"):
         RegressionCurveDisplay(x=[0, 1], prediction=[[1, 2], [3, 4]], labels=["one"])
-
-
-FRESH = """
-import sys
-from mercer import KernelClassifier
-
-others = {"cli", "display", "gaussian_process", "report", "training"}
-found = {f"mercer.{name}" for name in others} & sys.modules.keys()
-found |= {"matplotlib", "sklearn.metrics", "typer"} & sys.modules.keys()
-assert not found, f"imported: {found}"
-
-sys.modules["matplotlib"] = None
-from mercer.display import ModelOrderDisplay
-import mercer_app.report
-display = ModelOrderDisplay(n_samples=[1], model_order=[1])
-try: display.plot()
-except ImportError as error: assert 'pip install "mercer[cli]"' in str(error)
-else: raise AssertionError("no ImportError")
-"""
-
-
-def test_importing_and_holding_numbers_needs_no_matplotlib():
-    """Nor does a classifier, which imports nothing that its fit does not need."""
-    done = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr

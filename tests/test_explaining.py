@@ -28,7 +28,7 @@ from mercer.losses import Quantile
 from mercer.numerics.attribution import shapley_values, total_effects
 from oracles_explaining import mixed, shapley_by_orders, total_effects_by_hand
 
-pytestmark = pytest.mark.usefixtures("quick_race", "few_evaluations", "quick_corrections")
+pytestmark = pytest.mark.usefixtures("quick_race", "few_evaluations", "quick_correction")
 
 N, D = 400, 5
 

@@ -23,9 +23,11 @@ from mercer_app.report.matters import column_shares, matters_section
 from mercer_app.rows import TableRows
 
 matplotlib.use("Agg")
-pytestmark = pytest.mark.usefixtures("quick_race")
+pytestmark = pytest.mark.usefixtures(
+    "quick_race", "quick_correction", "undrawn", "rough_importances"
+)
 
-N = 500
+N = 300
 COLUMNS = ["town", "age", "day", "note", "steady"]
 
 

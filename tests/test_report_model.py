@@ -190,6 +190,7 @@ def test_the_classes_that_are_mixed_up_most_come_first():
     assert table[0]["of the true class"] == percent(0.75)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_many_classes_are_named_beside_their_picture(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(900, 2))
@@ -283,6 +284,7 @@ def test_the_same_model_gives_the_same_bytes(page, tmp_path):
     assert (tmp_path / "r.html").read_bytes() == page.read_bytes()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_model_is_judged_by_rows_that_it_kept_back(tmp_path):
     X, y = table()
     numbers = X["age"].to_numpy() * 3.0
@@ -299,6 +301,7 @@ def test_a_model_is_judged_by_rows_that_it_kept_back(tmp_path):
     assert "kept back" not in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_models_of_scikit_learn_have_reports_too(tmp_path):
     X, y = table()
     for model, target in ((LogisticRegression(), y), (LinearRegression(), 2.0 * X["age"])):
@@ -312,6 +315,7 @@ def test_rows_without_targets_are_refused(tmp_path):
         report_model(tmp_path / "r.html", LogisticRegression().fit(X[["age"]], y), X[["age"]])
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_says_what_matters_if_the_model_knows(tmp_path):
     X, y = table()
     model = KernelClassifier(random_state=0).fit(X, y)

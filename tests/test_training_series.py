@@ -104,7 +104,9 @@ def test_blocks_stay_whole_however_the_file_is_cut(cuts, length):
     assert (np.diff(blocks[:, 0]) != length).any()
 
 
-def test_the_command_says_that_rows_were_judged_together(tmp_path, capsys):
+def test_the_command_says_that_rows_were_judged_together(
+    undrawn, rough_importances, tmp_path, capsys
+):
     data = write(tmp_path / "d.parquet", 600)
     fit = ["fit", data, "--target", "y", "--out", tmp_path / "m", "--quiet"]
     assert run(*fit) == 0

@@ -33,6 +33,8 @@ from mercer.kernels import Gaussian, Laplacian, Linear, Polynomial
 from mercer.losses import Hinge, Huber, LeastSquaresMargin, Logistic, Quantile, Softmax
 from mercer.schedules import PowerDecay
 
+pytestmark = pytest.mark.usefixtures("quick_race", "quick_correction")
+
 KERNEL = Gaussian(0.8)
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(240, 2))

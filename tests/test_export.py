@@ -270,14 +270,14 @@ def test_rows_in_single_precision(single, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def default_data():
     rng = np.random.default_rng(2)
-    rows = rng.normal(size=(2500, 4))
+    rows = rng.normal(size=(1200, 4))
     rows[:, 2], rows[:, 3] = np.exp(2 * rows[:, 2]), rng.integers(0, 4, len(rows))
     y = np.sin(2 * rows[:, 0]) * rows[:, 1] + np.abs(rows[:, 3] - 1)
     return rows, y + 0.1 * rng.normal(size=len(rows))
 
 
 @pytest.fixture(scope="module")
-def default_models(default_data):
+def default_models(default_data, quick_race, quick_correction):
     rows, y = default_data
     return {
         "classes": KernelClassifier(random_state=0).fit(rows, np.digitize(y, [0.0, 1.0])),

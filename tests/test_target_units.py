@@ -18,7 +18,7 @@ from mercer.losses import AbsoluteError, EpsilonInsensitive, Huber, Quantile
 from mercer.maps import Standardize
 from mercer.schedules import Relative
 
-pytestmark = pytest.mark.usefixtures("quick_race")
+pytestmark = pytest.mark.usefixtures("quick_race", "quick_correction")
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-3.0, 3.0, size=(300, 2))

@@ -34,6 +34,8 @@ from mercer.exceptions import LeakWarning
 from mercer_app.files import read_tables
 from mercer_app.rows import TableRows
 
+pytestmark = pytest.mark.usefixtures("quick_race")
+
 
 def number_form(*levels):
     return NumberForm.of(levels, [1] * len(levels))

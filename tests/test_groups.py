@@ -42,6 +42,8 @@ from mercer_app.rows import TableRows
 from mercer_app.training import FileTraining
 from mercer_app.training._row_stream import RowStream
 
+pytestmark = pytest.mark.usefixtures("quick_race")
+
 
 def subjects(n: int, each: int, seed: int) -> tuple[Any, Any, Any]:
     """Rows of subjects who have two numbers and an effect of their own."""

@@ -251,7 +251,7 @@ def test_promise_holds_where_points_depend_on_each_other(expansion, name):
         assert f.size <= f.expansion.limit()
         assert np.isfinite(f.coefficients).all()
 
-    run(expansion, name, 45, look=look)
+    run(expansion, name, 30, look=look)
 
 
 @pytest.mark.parametrize("expansion", REFITTING, ids=repr)
@@ -371,7 +371,7 @@ def test_points_with_a_place_stay(expansion, name):
                 weights = np.linalg.lstsq(f.kernel(others), row, rcond=1e-12)[0]
                 assert f.kernel.diag(x)[0] - weights @ row <= 2e-6
 
-    run(expansion, name, 45, look=look)
+    run(expansion, name, 30, look=look)
 
 
 def test_a_point_in_the_buffer_stays_although_it_adds_nothing():

@@ -150,7 +150,7 @@ def test_polk_equals_algorithm_2_step_by_step(loss, batch_size):
     model = (KernelClassifier if classification else KernelRegressor)(loss, **parameters)
     extra = {"classes": [0, 1, 2]} if classification else {}
     n_outputs = 3 if classification else 1
-    n_steps = 36 if batch_size == 1 else 20
+    n_steps = 30 if batch_size == 1 else 10
     for _ in range(n_steps):
         X = rng.normal(size=(batch_size, 2))
         y = rng.integers(0, 3, size=batch_size) if classification else np.sin(X[:, 0] + X[:, 1])
@@ -561,7 +561,7 @@ def test_a_step_that_flips_the_sign_is_refused():
 # -- automatic choices on awkward streams ------------------------------------------------------
 
 
-def smooth_problem(n=6000):
+def smooth_problem(n=3000):
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, size=(n, 2))
     return X, np.sin(2 * X[:, 0]) * np.cos(X[:, 1])
@@ -569,7 +569,7 @@ def smooth_problem(n=6000):
 
 @pytest.mark.parametrize("first_target", [5.0, 1e-6])
 def test_an_odd_first_row_does_not_fix_the_tolerance_for_ever(first_target):
-    X, y = smooth_problem(3000)
+    X, y = smooth_problem(1500)
     model = KernelRegressor(kernel=Gaussian(0.5), expansion=KOMP(max_size=300))
     model.learn_one(X[0], first_target)
     for i in range(1, len(X)):
@@ -588,10 +588,10 @@ def test_the_automatic_step_is_stable_on_sorted_and_on_heavy_rows(weight):
 
 
 def test_the_automatic_step_is_stable_on_a_time_series():
-    wave = np.sin(np.arange(4000) / 100.0)
-    X = np.stack([wave[i : i + 8] for i in range(3990)])
-    model = KernelRegressor().partial_fit(X, wave[8:3998])
-    assert model.score(X, wave[8:3998]) > 0.9
+    wave = np.sin(np.arange(2000) / 100.0)
+    X = np.stack([wave[i : i + 8] for i in range(1990)])
+    model = KernelRegressor().partial_fit(X, wave[8:1998])
+    assert model.score(X, wave[8:1998]) > 0.9
 
 
 def test_counts_with_a_large_mean_do_not_diverge():

@@ -247,9 +247,10 @@ def test_average_is_the_mean_of_the_functions_on_the_way():
 # -- mistakes that the oracle catches --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", oracles.LOSSES)
-@pytest.mark.parametrize("mutant", oracles.MUTANTS)
-@pytest.mark.parametrize("pair_kernel", ["difference", "antisymmetric"])
+@pytest.mark.parametrize(
+    ("loss", "mutant", "pair_kernel"),
+    covering(oracles.LOSSES, oracles.MUTANTS, ["difference", "antisymmetric"]),
+)
 def test_a_mistake_changes_the_function(pair_kernel, mutant, loss):
     X, y = oracles.stream()
     options = {"pair_kernel": pair_kernel, "loss": loss, "schedule": oracles.SCHEDULES[loss]}

@@ -91,6 +91,17 @@ def quick_correction():
 
 
 @pytest.fixture(scope="module")
+def short_correction():
+    """What losses add to least squares by fewer steps and ridges only, in all of a module."""
+    from mercer.sums import correction
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(correction, "_RIDGES", correction._RIDGES[:3])
+        patch.setattr(correction, "_STEPS", 40)
+        yield
+
+
+@pytest.fixture(scope="module")
 def few_evaluations():
     """Find out by few evaluations what matters to models, in all tests of a module."""
     from mercer.answers import explain

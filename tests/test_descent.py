@@ -25,7 +25,7 @@ from mercer.sums.newton import products_with
 from oracles_second_order import least_objective, objective_of
 from quick import QUICK
 
-pytestmark = pytest.mark.usefixtures("quick_race", "quick_correction")
+pytestmark = pytest.mark.usefixtures("quick_race", "short_correction")
 
 LOSSES = [
     Huber(0.3),

@@ -100,8 +100,8 @@ def test_values_of_a_walk_with_an_end():
 
 @pytest.mark.parametrize("method", ["td", "gtd2", "tdc", "pkgtd", "residual"])
 def test_gradient_methods_and_trackers_approach_temporal_differences(method):
-    # Those without a second estimate are there with half of the transitions.
-    train = lqr_trajectory(20_000 if method in ("gtd2", "tdc") else 10_000, 0)
+    # The others are there with half of the transitions, whatever is drawn.
+    train = lqr_trajectory(20_000 if method in ("gtd2", "tdc", "pkgtd") else 10_000, 0)
     grid = np.linspace(-1.0, 1.0, 21)[:, None]
     exact = lqr_value(grid, DISCOUNT)
     batch_size = 8 if method == "pkgtd" else 32

@@ -1,7 +1,7 @@
-"""The default learner: a race on the first rows, and sums over all of them.
+"""The default learner: a race chooses kernels, and sums over all rows fit them by least squares.
 
-It learns a :class:`mercer.functions.SumOfComponents`, whose kernels a race chooses
-(:mod:`mercer.selection`), in three phases (:class:`Phase`).
+It learns a :class:`mercer.functions.SumOfComponents`. A race on the first rows chooses the kernels
+(:mod:`mercer.selection`). Learning has three phases (:class:`Phase`).
 """
 
 from mercer.default.allocate import AllocationSettings, Resources

@@ -1,4 +1,4 @@
-"""What is worth its time: which components a model gets, from the race and what may be spent."""
+"""Choose the components of a model and their sizes, from the race and the budget."""
 
 from __future__ import annotations
 
@@ -28,18 +28,19 @@ from mercer.sums.basis import in_single
 from mercer.sums.leaves import MOST_GROWN, N_LEAVES
 from mercer.threads import in_order
 
-# Cells beyond what all rows need, and points of sums that are worth having.
+# Factor on the number of cells that all rows need, and fewest points worth having sums for.
 _ROOM, _FEWEST_POINTS = 1.25, 64
-# Trees may have this part of the memory.
+# Trees may take one part in so many of the memory.
 _TREES_SHARE = 8
-# Operations per second that a budget counts on, and the time of the race.
+# Operations per second that a time budget assumes, and the seconds that the race takes.
 _RATE, _RACE_SECONDS = 2e10, 2.5
-# Pilot of the boundary: points, rows that it learns, and rows that choose its ridge.
+# Pilot fit that finds the class boundary: its points, the rows it learns, and the rows that choose
+# its ridge.
 _PILOT_POINTS, _PILOT_ROWS, _PILOT_JUDGES = 800, 8000, 2000
 
 
 class Resources(Protocol):
-    """What may be spent: see :class:`mercer.expansions.Auto`."""
+    """Time and memory that learning may use; :class:`mercer.expansions.Auto` describes them."""
 
     budget_seconds: float | None
     max_memory: int
@@ -52,32 +53,33 @@ class Resources(Protocol):
 
 
 class AllocationSettings(NamedTuple):
-    """Sizes of components.
+    """Limits that decide how large the components are.
 
     Attributes
     ----------
     n_points, many_points : int, default=2000 and 4000
-        Points of the global component where there are no cells, as for images and the like; from
-        ``many_rows`` rows on.
+        Points of the global component if there are no cells (as for images): ``many_points`` from
+        ``many_rows`` rows on, ``n_points`` below.
     many_rows : int, default=40000
-        See there.
+        Rows from which the global component has ``many_points``.
     rows_per_point, least_points : int, default=8 and 1000
-        Rows for each point, unless that makes fewer than the least.
+        The global component has one point for so many rows, but at least ``least_points``.
     beside_cells, fewest_points : int, default=1000 and 250
-        Points of a global component beside cells, and how few there may be to save time.
+        Points of a global component beside cells, and the fewest it may have to save time.
     partitions : tuple of int, default=(2**62, 200000)
-        Rows up to which there is a first and a second partition for each family of kernels.
+        Rows up to which each family of kernels has a first and a second partition.
     enough, enough_for_steps : int, default=20 and 6
-        Rows for each point that the global component learns beside cells, which make it better,
-        and before Newton steps on the loss, which mend what sums of fewer rows lose.
+        Rows per point that the global component learns: beside cells, which correct it; and before
+        Newton steps on the loss, which make up for sums over fewer rows.
     near_boundary : float, default=5/8
-        Share of a large dictionary near the boundary of classes, where steps on the loss follow.
+        Share of the points of a large dictionary that lie near the boundary between classes, if
+        steps on the loss follow.
     n_trees, least_for_trees, most_columns : int, default=100, 100 and 256
-        Trees that are grown, from how many rows on, and of up to how many columns.
+        Number of trees, fewest rows to grow trees from, and most columns that trees may have.
     most_families : int, default=2
-        Families of kernels that get cells.
+        Most families of kernels that get cells.
     most_cells, most_sums : int, default=4096 and 1024
-        Cells of a partition, if they keep their rows and if they may have sums.
+        Most cells of a partition: if the cells keep their rows, and if they may have sums.
     """
 
     n_points: int = 2000
@@ -100,7 +102,7 @@ class AllocationSettings(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """How large components are: points of the global one, its rows at most, partitions."""
+    """Sizes of components: points of the global one, most rows it learns, number of partitions."""
 
     n_points: int
     max_rows: int | None
@@ -108,7 +110,7 @@ class Sizes(NamedTuple):
 
 
 class CellSizes(NamedTuple):
-    """Of a partition: cells at most, points beside sums, rows that make a cell full, its bytes."""
+    """Sizes in a partition: most cells, points of a cell's sums, rows a cell keeps, its bytes."""
 
     most: int
     size: int
@@ -118,27 +120,28 @@ class CellSizes(NamedTuple):
 
 @dataclass(frozen=True)
 class Allocation:
-    """Lays out components that have learned nothing.
+    """Create the components of a model, before they learn any row.
 
     Attributes
     ----------
     rows : Rows
-        The first rows, in random order. Targets are seen of those learned only.
+        The first rows, in random order. Only targets of ``learned`` rows are used.
     expected_rows : int or None
-        Rows to come in all, if known; None makes cells that are split as they grow.
+        Total number of rows, if known. If None, cells are split as they grow.
     resources : Resources
-        What may be spent.
+        Time and memory that learning may use.
     classes : bool
         Whether the targets are class codes.
     learned : Rows or None
-        Those of them whose targets may be seen, as the others judge: by dictionaries of classes,
-        and trees. The targets are in units in which they count alike. None for all, and no trees.
+        The rows whose targets dictionaries of classes and trees may use; the others are held out.
+        Targets are scaled so that all count alike. None: all rows may be used, and no trees are
+        grown.
     n_regions : int or None
-        Parts of the space whose cells are laid out and solved elsewhere, each by itself from all
-        of its rows: partitions are into these, and sums take no memory but theirs. None: cells are
-        laid out here.
+        Number of regions that partitions divide the space into. The cells of a region are laid out
+        and solved elsewhere, separately and from all of its rows, so sums take no other memory.
+        None: cells are laid out here.
     race, settings
-        Sizes.
+        Settings of the race, and of the sizes of components.
     """
 
     rows: Rows
@@ -152,31 +155,31 @@ class Allocation:
 
     @property
     def n_rows(self) -> int:
-        """Rows to plan for: those expected, or the first ones."""
+        """Number of rows to plan for: the expected rows, or the first rows if unknown."""
         return len(self.rows) if self.expected_rows is None else self.expected_rows
 
     @property
     def n_outputs(self) -> int:
-        """Columns of the targets."""
+        """Number of columns of the targets."""
         return int(self.rows.targets.shape[1])
 
     def for_race(self, result: RaceResult, *, steps: bool = False) -> list[Component]:
-        """Components for what a race found.
+        """Create the components for the kernels that a race chose.
 
         Parameters
         ----------
         result : RaceResult
-            What it found.
+            Result of the race.
         steps : bool, default=False
-            Whether Newton steps on all rows follow, which mend what sums of fewer rows lose.
+            Whether Newton steps on all rows follow; they make up for sums over fewer rows.
         """
         makers = [*self._makers(result, steps=steps), self._trees]
-        # The last ones take the longest.
+        # The last components take the longest to make, so they start first.
         made = in_order(lambda make: make(), reversed(makers))
         return [component for component in reversed(made) if component is not None]
 
     def _makers(self, result: RaceResult, *, steps: bool) -> list[Callable[[], Component | None]]:
-        """Functions that lay out a component each, but for the trees."""
+        """Return functions that each create one component; trees are not among them."""
         settings = self.settings
         if self.n_rows <= min(self.race.small, self._most_points()):
             return [partial(self._of_finalist, result, one) for one in result.finalists]
@@ -190,10 +193,10 @@ class Allocation:
         if result.plain is not None and 2 * sizes.n_points <= self._most_points():
             kernel = result.kernel_of(result.plain)
             makers.append(partial(self._global, kernel, sizes, steps=False))
-        # Half of the memory: the other half is that of the global components.
+        # Cells get half of the memory, global components the other half.
         memory = self.resources.max_memory // 2
         n_inputs = max(one.map.n_outputs for one in local)
-        smallest = self._cell_sizes(n_inputs, memory // 2).n_bytes  # of two cells at least
+        smallest = self._cell_sizes(n_inputs, memory // 2).n_bytes  # if there are two cells or more
         n_partitions = min(sizes.n_partitions, memory // (2 * smallest))
         cells = self._cell_sizes(n_inputs, memory // max(1, n_partitions))
         for number in range(n_partitions):
@@ -202,17 +205,17 @@ class Allocation:
         return makers
 
     def _trees(self) -> TreesPart | None:
-        """Trees, if rows are worth any."""
+        """Grow trees, if rows, memory and time allow; return None if no tree splits the rows."""
         if self.learned is None or not self._has_trees:
             return None
         sizes = {"n_trees": self.settings.n_trees, "seed": self.resources.seed}
         part = TreesPart.grown(self.learned, forgetting=self.resources.forgetting, **sizes)
         part.max_rows = self.settings.enough * part.n_points
-        return part if part.map.n_outputs > part.map.n_trees else None  # some split the rows
+        return part if part.map.n_outputs > part.map.n_trees else None  # some tree splits
 
     @property
     def _has_trees(self) -> bool:
-        """Whether rows are enough to grow trees, and no images; and memory and time are enough."""
+        """Whether there are enough rows, memory and time for trees, and not too many columns."""
         settings, learned, budget = self.settings, self.learned, self.resources.budget_seconds
         if learned is None or len(learned) < settings.least_for_trees:
             return False
@@ -225,10 +228,10 @@ class Allocation:
         return sum_bytes(self.settings.n_trees * N_LEAVES, self.n_outputs)
 
     def _cell_sizes(self, n_inputs: int, memory: int) -> CellSizes:
-        """Sizes of the cells of a partition, for which there is so much memory.
+        """Return the sizes of cells with which a partition fits into the memory.
 
-        If the memory is enough for all rows that are expected, cells are as many as these need,
-        and sums, if more rows come nonetheless, of as few points as that leaves room for.
+        If the memory holds all expected rows, there are as many cells as these rows need. The sums
+        that cells have if more rows come are then limited to the points that still fit.
         """
         race, n_outputs = self.race, self.n_outputs
         row = 4 * n_inputs + 8 * (2 * n_outputs + 1)  # a point, with its coefficients
@@ -245,9 +248,10 @@ class Allocation:
         return sizes._replace(most=min(sizes.most, self.settings.most_sums))
 
     def _cell_sizes_of_regions(self, row: int, memory: int) -> CellSizes:
-        """Sizes of cells that are solved elsewhere: all rows are points if the model may have them.
+        """Return the sizes of cells that are solved elsewhere.
 
-        Else they are points of sums, which are in double precision.
+        If the model can hold all rows, every row is a point. Otherwise cells have the points of
+        sums, in double precision.
         """
         race, n_cells = self.race, int(_ROOM * self.n_cells())
         if self.n_rows * row <= memory:
@@ -256,12 +260,12 @@ class Allocation:
         return CellSizes(memory // n_bytes, race.cell_size, race.kept_rows, n_bytes)
 
     def for_kernel(self, kernel: Kernel) -> Component:
-        """Component of a kernel of the user's own: cells if it is partitioned.
+        """Create the component of a kernel that the user gave: cells if it is partitioned.
 
         Parameters
         ----------
         kernel : Kernel
-            With its numbers resolved.
+            Kernel with its numbers resolved.
         """
         rows, resources, settings = self.rows, self.resources, self.settings
         n, n_outputs = self.n_rows, self.n_outputs
@@ -282,11 +286,11 @@ class Allocation:
         return GlobalPart(kernel, points, n_outputs, resources.forgetting, rows_at_most)
 
     def sizes(self, n_inputs: int, local: list[Candidate], *, steps: bool) -> Sizes:
-        """Largest sizes whose time is within the budget; ``local`` are worth cells."""
+        """Return the largest sizes within the time budget; kernels in ``local`` get cells."""
         settings, n = self.settings, self.n_rows
         if not local:
             size = settings.many_points if n >= settings.many_rows else settings.n_points
-            # Newton's steps mend what the sums of fewer rows lose, for a third of the time.
+            # Sums over fewer rows and Newton steps afterwards are as good, in a third of the time.
             fewer = steps and size > settings.n_points
             choices = [Sizes(size, settings.enough_for_steps * size if fewer else None, 0)]
         else:
@@ -307,7 +311,7 @@ class Allocation:
         return sizes
 
     def seconds(self, sizes: Sizes, n_inputs: int) -> float:
-        """CPU time to learn all rows on an ordinary core, by counts of operations."""
+        """Estimate the CPU time to learn all rows on an ordinary core, by counting operations."""
         n_rows, M = self.n_rows, sizes.n_points
         rows = min(n_rows, sizes.max_rows or n_rows)
         in_all = rows * M * (M + 2 * n_inputs + 100) / _RATE + 3 * M**3 / _RATE
@@ -317,23 +321,23 @@ class Allocation:
         return in_all + sizes.n_partitions * a_partition
 
     def _seconds_of_trees(self) -> float:
-        """CPU time to grow trees, learn their leaves and solve for them, as :meth:`seconds`."""
+        """Estimate the CPU time to grow trees, learn their leaves and solve for these."""
         n_outputs, n_columns = self.n_outputs, self.rows.X.shape[1]
         n_trees = self.settings.n_trees
         n_leaves = n_trees * N_LEAVES
         rows = min(self.n_rows, self.settings.enough * n_leaves)
         growth = min(rows, MOST_GROWN) * n_trees * (2 * n_columns + n_outputs)
         learning = rows * n_trees * (n_trees // 2 + n_outputs)
-        # An addition to a sum somewhere in memory takes as long as some twenty in a product.
+        # An addition at a random place in memory takes as long as about twenty in a matrix product.
         once = (20 * (growth + learning) + 2 * n_leaves**3) / _RATE
         return float(once) * (1 if self.n_rows > self.race.small else 4)
 
     def n_cells(self) -> int:
-        """Cells of a partition of all rows."""
+        """Return the number of cells in a partition of all rows."""
         return max(2, self.n_rows // self.race.cell_rows)
 
     def _most_points(self) -> int:
-        """Points for which half of the memory is enough, or what trees leave of it."""
+        """Most points that fit into half of the memory, less what trees take."""
         memory = self.resources.max_memory // 2
         if self._has_trees:
             memory -= self._bytes_of_trees()
@@ -343,7 +347,7 @@ class Allocation:
         return max(self.settings.least_points, self.n_rows // self.settings.rows_per_point)
 
     def _of_finalist(self, result: RaceResult, one: Candidate) -> GlobalPart:
-        """Part with a point at every row, and the ridge of the pilot to begin with."""
+        """Create a part with a point at every row; its ridge starts at that of the pilot fit."""
         part = self._of_all_rows(result.kernel_of(one), single=result.takes_single)
         part.ridge = part.ridge if one.ridge is None else one.ridge
         return part
@@ -359,15 +363,15 @@ class Allocation:
         is_large = size > settings.n_points
         n_near = int(settings.near_boundary * size) if steps and is_large else 0
         points = self.dictionary(kernel, size, n_near)
-        # Sums of products in float32 cost half and hide the smallest eigenvalues, which only large
-        # dictionaries can do without.
+        # Sums of products in float32 cost half, but lose the smallest eigenvalues. Only large
+        # dictionaries can do without these.
         points = points.astype(np.float32 if is_large else np.float64)
         return GlobalPart(kernel, points, self.n_outputs, self.resources.forgetting, sizes.max_rows)
 
     def dictionary(self, kernel: Kernel, size: int, n_near: int = 0) -> Any:
-        """Points: so many rows near the boundary of classes, and means of the others.
+        """Choose the points: ``n_near`` rows near the class boundary, and k-means of the others.
 
-        Which class a row has is seen in where the means are, so rows that judge are not among them.
+        The places of the means reveal the classes of rows, so rows held out are not used.
         """
         rows = self.learned if self.classes and self.learned is not None else self.rows
         near = boundary_rows(kernel, rows, n_near) if n_near else np.zeros(0, dtype=np.int64)
@@ -389,7 +393,7 @@ class Allocation:
     def _cells(
         self, candidate: Candidate, result: RaceResult, number: int, cells: CellSizes
     ) -> CellsPart:
-        """Partition of a candidate's mapped rows: the first along columns, others in between."""
+        """Create cells for a candidate; its first partition cuts along columns, others do not."""
         with np.errstate(over="ignore"):
             images = in_single(candidate.map(self.rows.X))
         partition = Partitioned.balanced(
@@ -417,13 +421,13 @@ class Allocation:
 
 
 def sum_bytes(size: int, n_outputs: int, *, keeps_kernel: bool = False) -> int:
-    """Memory of the sums of a dictionary, whose matrix is packed, and of its kernel matrix."""
+    """Bytes of the sums of a dictionary, stored as one triangle, and of its Gram matrix if kept."""
     halves = 3 if keeps_kernel else 1
     return 8 * (halves * size * (size + 1) // 2 + (size + 3) * (n_outputs + 1))
 
 
 def most_points(memory: int, n_outputs: int, *, keeps_kernel: bool = False) -> int:
-    """Points of the largest dictionary whose :func:`sum_bytes` are within the memory."""
+    """Return the most points that a dictionary may have for its :func:`sum_bytes` to fit."""
     halves, b = 3 if keeps_kernel else 1, n_outputs + 1
     linear = halves + 2 * b
     root = isqrt(max(0, linear**2 + 8 * halves * (memory // 8 - 3 * b)))
@@ -431,24 +435,24 @@ def most_points(memory: int, n_outputs: int, *, keeps_kernel: bool = False) -> i
 
 
 def boundary_rows(kernel: Kernel, rows: Rows, n: int) -> NDArray[np.int64]:
-    """Numbers of the rows at which a small pilot is least sure of the class.
+    """Find the rows at which a small pilot fit is least sure of the class.
 
-    A loss of classes is decided near their boundary, where k-means has few points if classes are
-    far apart: there steps on the loss want more of them.
+    What a classification loss gains or loses is decided near the boundary between classes. If
+    classes are far apart, k-means puts few points there, and steps on the loss need more.
 
     Parameters
     ----------
     kernel : Kernel
-        With its numbers resolved.
+        Kernel with its numbers resolved.
     rows : Rows
-        In random order; targets are class codes -1 and +1, one column for two classes.
+        Rows in random order; targets are class codes -1 and +1, one column for two classes.
     n : int
-        How many rows to find.
+        Number of rows to find.
 
     Returns
     -------
     numbers : ndarray of shape (min(n, n_rows),)
-        The least sure first.
+        Row numbers, least sure first.
     """
     learned = rows.whole(min(_PILOT_ROWS, 4 * len(rows) // 5), least=1)
     points = np.asarray(rows.X[:_PILOT_POINTS], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Rows that the default learner kept back, with what was said of them by a fit without them."""
+"""Rows that the default learner held out, and their predictions by a fit without them."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from mercer.sums import Rows
 
 Array = NDArray[np.float64]
 
-# Their inputs are in every file, and take no more than this.
+# Inputs of held out rows are saved in every file; they take at most so many bytes.
 _MOST_BYTES = 2**22
-# A correction is learned on these rows, so each fold of them has one learned on the others.
+# A correction is learned on the held out rows; each fold is scored by one learned on the others.
 _FOLDS = 3
-# Fits to few rows, each without some of them: as many as leave each of them nearly all rows.
+# Number of fits to few rows that each leave some rows out: enough that each has nearly all rows.
 _FITS = 10
 
 
 class FitWithout(NamedTuple):
-    """What was learned of all rows but some.
+    """A fit to all rows but some.
 
     Attributes
     ----------
     left_out : ndarray of int
-        Numbers of those among the rows kept back.
+        Numbers of the rows left out, among the rows held out.
     function : SumOfComponents
-        What the others say: their kernels, metrics, ridges and weights, too.
+        Fit to the other rows, which also chose its kernels, metrics, ridges and weights.
     """
 
     left_out: NDArray[np.intp]
@@ -40,7 +40,7 @@ class FitWithout(NamedTuple):
 
 
 class HeldOut(NamedTuple):
-    """Rows, and scores by a fit that did not have them.
+    """Held out rows, and their scores by a fit without them.
 
     Attributes
     ----------
@@ -50,11 +50,11 @@ class HeldOut(NamedTuple):
         Numbers, or codes of classes: +1 in the column of a row's class and -1 in all others; one
         column for two classes.
     scores : ndarray of shape (n_rows, n_outputs)
-        What the function said of them.
+        Scores of the rows.
     weights : ndarray of shape (n_rows,)
         Weights of the rows.
     groups : ndarray of shape (n_rows,) of int64 or None, default=None
-        Groups of the rows, which are neighbours; None where each row is one.
+        Groups of the rows; rows of a group are adjacent. None if each row is its own group.
     """
 
     X: NDArray[np.floating]
@@ -66,14 +66,14 @@ class HeldOut(NamedTuple):
 
 @dataclass(eq=False)
 class Judged(Recorded):
-    """Rows by which the weights of components were chosen, before these had learned them.
+    """Rows that chose the weights of components, before the components had learned these rows.
 
     Attributes
     ----------
     rows : Rows
-        With targets as the learner gets them.
+        Rows with the targets that the learner was given.
     values : ndarray of shape (n_rows, n_values)
-        The weighted sum of the components, before any correction.
+        Weighted sum of the components at the rows, before any correction.
     """
 
     rows: Rows
@@ -87,20 +87,20 @@ class Judged(Recorded):
 
     @classmethod
     def of(cls, rows: Rows, values: Array, fewest: int = 1) -> Self:
-        """Keep rows: the last ones, if more than the fewest take much memory."""
+        """Keep rows: at least the last ``fewest``, and more while they take little memory."""
         each = max(1, rows.X.shape[1]) * rows.X.itemsize
         last = slice(-max(fewest, _MOST_BYTES // each), None)
         return cls(rows[last].own(), values[last].copy())
 
     def held_out(self, targets: LearnedTargets, function: SumOfComponents) -> HeldOut:
-        """Return the rows with scores; those of a correction by others than the rows themselves.
+        """Return the rows with their scores; corrections are learned without the scored rows.
 
         Parameters
         ----------
         targets : LearnedTargets
-            What the components learned.
+            Targets as the components learned them.
         function : SumOfComponents
-            The components.
+            Weighted sum of the components.
         """
         if self._scored is not None:
             return self._scored
@@ -121,14 +121,14 @@ class Judged(Recorded):
         return self._scored
 
     def fits(self, learn: Callable[[Rows], SumOfComponents], block: int) -> list[FitWithout]:
-        """Learn all rows but some, in turn until each was left out once.
+        """Fit all rows but some, repeatedly, until each row was left out once.
 
         Parameters
         ----------
         learn : callable
-            Rows to what is learned of them, with everything that is chosen.
+            Maps rows to the function fitted to them, with everything chosen by these rows.
         block : int
-            Rows in succession that are left out together, where they have no groups.
+            Number of successive rows that are left out together, if rows have no groups.
         """
         if self._fits is None:
             together = np.arange(len(self.rows)) // block

@@ -1,4 +1,4 @@
-"""The default learner: rows become sums, and sums are solved when somebody asks."""
+"""The default learner: it adds rows to sums, and solves the sums when a prediction is asked for."""
 
 from __future__ import annotations
 
@@ -73,45 +73,44 @@ _STATE = records.Record(
 
 
 class DefaultLearner(Learner):
-    r"""How a sum of components learns from a stream, by sums.
+    r"""Learner of a sum of components: ridge regression from sums over rows of a stream.
 
-    The first rows are gathered; when somebody asks, components are raced for
+    The first rows are kept. Whenever a prediction is asked for, a race chooses kernels
     (:func:`mercer.selection.race`, at the numbers of rows of :func:`mercer.selection.race_point`),
-    allocated and learned anew from all of them (``_solve_gathered``). ``fit`` on fewer than
-    ``first_rows`` rows does this once, at the end. With more, components are decided upon
-    (``_decide``) and go on to learn, and rows are not kept any longer but for the last ones:
-    they are predicted before they are learned (``_add_to_sums``), which chooses ridges and the
-    weights of the components. A solution depends on the rows up to then, not on when there was one
-    before.
+    and new components are allocated and fitted to all rows (``_solve_gathered``). ``fit`` on fewer
+    than ``first_rows`` rows does this once, at the end. With more rows, components are chosen for
+    good (``_decide``) and learn further rows as these arrive. From then on only the last rows are
+    kept: they are held out and predicted, which chooses ridges and the weights of components, and
+    are added to the sums later (``_add_to_sums``). A solution depends on the rows so far, not on
+    when earlier solutions were computed.
 
-    Components learn numbers by least squares, or codes of classes. Where a regression has another
-    loss, the sum finds the conditional mean g (of logarithms, for counts), and what takes g to the
-    minimum of the loss (:class:`mercer.sums.Correction`) is learned on the rows that chose the
-    weights, anew with each solution.
+    Components learn numbers, or codes of classes, by least squares. If a regression has another
+    loss, the sum estimates the conditional mean g (of logarithms, for counts). A
+    :class:`mercer.sums.Correction` then maps g to the minimiser of the loss. Each solution learns
+    it anew on the rows that chose the weights.
 
-    See :class:`mercer.learning.Learner` for the parameters. Steps and their ``regularization`` play
-    no role: the ridge is chosen, or that of the function.
+    See :class:`mercer.learning.Learner` for the parameters. Step sizes and ``regularization`` are
+    not used: the ridge is chosen by validation, or given by the function.
 
     Attributes
     ----------
     phase : Phase
-        What happens to rows that come.
+        What happens to rows that arrive.
     n_rows, solved_at, raced_at : int
-        Rows taken in, whether in sums or kept, and how many they were at the last solution and the
-        last race.
+        Number of rows taken in, whether in sums or kept: now, at the last solution, and at the last
+        race.
     targets : LearnedTargets
-        What components learn of the targets.
+        Targets as the components learn them.
     held_loss : float
-        Mean loss, or risk of it, of the rows kept back, before they were learned, at the last
-        solution.
+        Mean loss, or risk, of the held out rows at the last solution, before they were learned.
     judged : Judged or None
-        Those rows, and what was said of them then; None before.
+        The held out rows of the last solution, with their predictions; None before the first.
     in_time : bool
-        Whether rows come in the order of time, so that the last ones judge together.
+        Whether rows arrive in the order of time, so that the last ones are held out together.
     revisits : bool
-        Whether rows can be visited again once all have come.
+        Whether rows can be visited again once all have arrived.
     is_compact : bool
-        Whether it comes from a file without sums, so that it cannot go on.
+        Whether the model comes from a file without sums, so that it cannot learn more rows.
 
     Raises
     ------
@@ -142,7 +141,7 @@ class DefaultLearner(Learner):
         self.held_loss = np.nan
         self.judged: Judged | None = None
         self.revisits = self.is_compact = self.in_time = False
-        # Whether the length of blocks is settled; else races find it out.
+        # Whether the length of blocks is settled; otherwise races estimate it.
         length = self.resources.block_length
         self._knows_block = not isinstance(length, str)
         if not isinstance(length, str):
@@ -154,12 +153,12 @@ class DefaultLearner(Learner):
 
     @property
     def loss(self) -> Loss:
-        """What is minimised, or a risk of it."""
+        """The loss whose mean, or risk, is minimised."""
         return self.targets.loss
 
     @property
     def resources(self) -> Resources:
-        """What may be spent."""
+        """Time and memory that learning may use."""
         return self.function.expansion
 
     @property
@@ -169,34 +168,35 @@ class DefaultLearner(Learner):
 
     @property
     def waiting(self) -> Rows:
-        """Rows that are in no sums yet."""
+        """Rows that are not in the sums yet."""
         if len(self._kept) > 1:
             self._kept = [Rows.joined(self._kept)]
         return self._kept[0]
 
     @property
     def sum_bytes(self) -> int:
-        """Memory of what learning needs, in a file: rows that wait, and sums once it is decided.
+        """Bytes in a file that further learning needs: waiting rows, and sums once decided.
 
-        While rows are gathered, components are learned anew from all of them.
+        While rows are gathered, no sums count, as components are learned anew from all rows.
         """
         sums = [part.sum_bytes for part in self.function.components] if self.is_decided else []
         return self.waiting.n_bytes + sum(sums)
 
     def held_out(self) -> HeldOut | None:
-        """Rows kept back at the last solution, with scores by a fit that did not have them."""
+        """Return the held out rows of the last solution, with scores by a fit without them."""
         self._solve()
         return self.judged.held_out(self.targets, self.function) if self.judged else None
 
     def fits_without(self) -> list[FitWithout]:
-        """Fits to few rows without some of them, in turn; none of many rows.
+        """Return fits that each leave out some rows, if rows are few; an empty list otherwise.
 
-        Rows of a group, and copies, count once: what is chosen by a hundred rows that stand there
-        five times each fits them as what is chosen by a hundred does.
+        :meth:`held_out` predicts each of few rows by a fit to all others, but kernels, metrics,
+        ridges and weights were chosen by the row, too. Errors of such predictions are smaller than
+        errors of new rows: by a third, for 20 rows. The fits here choose everything without the
+        rows left out.
 
-        Each row that few were learned of is predicted by a fit to all others (:meth:`held_out`),
-        but kernels, metrics, ridges and weights were chosen by the row, too. Its error is smaller
-        than those of rows to come: of 20 rows by a third. So here everything is chosen anew.
+        Rows of a group, and copies of a row, count once: a choice by a hundred rows with five
+        copies each fits them as closely as a choice by a hundred rows.
         """
         with one_at_a_time():
             self._solve()
@@ -206,11 +206,11 @@ class DefaultLearner(Learner):
             return judged.fits(self._anew, self._few_block(n))
 
     def _are_few(self, rows: Rows) -> bool:
-        """Whether rows, those of a group counted once, are too few to choose by and to judge."""
+        """Whether rows, with groups counted once, are too few to hold some of them out."""
         return len(rows.ends) <= self.settings.nested
 
     def _anew(self, rows: Rows) -> SumOfComponents:
-        """Learn other rows, and choose all that is to be chosen by them."""
+        """Fit a new function to other rows, which also choose kernels, ridges and weights."""
         mine = self.function
         sizes = mine.n_features, mine.n_outputs, mine.dtype
         function = SumOfComponents(mine.given_kernel, mine.expansion, *sizes)
@@ -227,15 +227,15 @@ class DefaultLearner(Learner):
     def learn(
         self, X: Any, targets: Array, weights: Array, groups: NDArray[np.int64] | None = None
     ) -> None:
-        """See :class:`mercer.learning.Learner`; predictions go by them once they are enough.
+        """Take in rows; predictions use them once enough new rows arrived.
 
         Parameters
         ----------
         X, targets, weights
-            As there.
+            See :class:`mercer.learning.Learner`.
         groups : ndarray of shape (n,) of int64 or None, default=None
-            Groups of the rows, held out together; those of one are neighbours. All rows or none
-            have some.
+            Groups of the rows. Rows of a group are adjacent, and held out together. Either all
+            rows have groups or none.
         """
         check_sizes(X, targets)  # of all rows before the first is learned
         chunk = self._chunk(X)
@@ -253,7 +253,7 @@ class DefaultLearner(Learner):
         orders: Iterable[NDArray[np.int64]],
         report: Callable[[int], bool],
     ) -> None:
-        """See :class:`mercer.learning.Learner`: sums take every row once, in the first order."""
+        """Learn rows in the first order only: sums take every row once. Newton steps may follow."""
         check_sizes(X, targets)
         order, groups = self._settled(X, targets, weights, next(iter(orders)))
         stopped, self.revisits, chunk = False, True, self._chunk(X)
@@ -261,7 +261,7 @@ class DefaultLearner(Learner):
             some = order[start : start + chunk]
             own = None if groups is None else groups[some]
             self._learn(replace(self._rows(X[some], targets[some], weights[some]), groups=own))
-            # What is learned last is reported once it is solved.
+            # The last rows are reported below, once they are solved.
             stopped = start + chunk < order.size and report(some.size)
             if stopped:
                 break
@@ -280,14 +280,14 @@ class DefaultLearner(Learner):
         return Passes(n_passes, n_passes * len(weights))
 
     def end_race(self) -> None:
-        """See :class:`mercer.learning.Learner`; the race is on rows that are kept."""
+        """Do nothing: the race here is on rows that are kept."""
 
     def _chunk(self, X: Any) -> int:
-        """Rows at a time."""
+        """Return the number of rows to learn at a time."""
         return rows_at_once(X.shape[1], self.settings.chunk, self.settings.chunk_bytes)
 
     def _learn(self, rows: Rows) -> None:
-        """Take in rows that nobody else has."""
+        """Take in rows whose arrays nobody else holds, and count them."""
         used = rows.weights > 0.0
         self._take_in(rows if used.all() else rows[used])
         self.n_samples += len(rows)
@@ -297,13 +297,13 @@ class DefaultLearner(Learner):
         return coded_rows(self.loss, X, targets, weights, function.n_outputs, function.dtype)
 
     def used_rows(self, X: Any, targets: Array, weights: Array) -> RevisitableRows:
-        """Rows that count, in their order, with numbers or codes as targets."""
+        """Return rows with positive weight, in order, with numbers or codes as targets."""
         return self._revisitable(X, targets, weights, np.flatnonzero(weights > 0.0))
 
     def _revisitable(
         self, X: Any, targets: Array, weights: Array, numbers: NDArray[np.int64]
     ) -> RevisitableRows:
-        """Rows of the given numbers, to be visited again."""
+        """Return the rows with the given numbers, for repeated visits."""
 
         def take(some: NDArray[np.int64]) -> Rows:
             some = numbers[some]
@@ -312,7 +312,7 @@ class DefaultLearner(Learner):
         return RowsByNumber(numbers.size, take)
 
     def _take_in(self, rows: Rows) -> None:
-        """Gather rows; add them to the sums once components are decided upon."""
+        """Keep rows; once components are chosen for good, add rows to the sums."""
         self._refuse_if_compact()
         check_sizes(rows.X, rows.targets)
         function, settings = self.function, self.settings
@@ -338,7 +338,7 @@ class DefaultLearner(Learner):
         if len(rows):
             self._kept.append(rows)
             self.n_rows += len(rows)
-        if len(self._kept) > self.settings.most_pieces:  # single rows are many to count
+        if len(self._kept) > self.settings.most_pieces:  # if rows come singly, pieces are many
             self._kept = [Rows.joined(self._kept)]
 
     def _refuse_if_compact(self) -> None:
@@ -352,10 +352,10 @@ class DefaultLearner(Learner):
     # -- rows that are held out together --------------------------------------------------------
 
     def _find_block(self, rows: RevisitableRows) -> None:
-        """Find out how many rows are to be held out together, unless that is settled.
+        """Estimate how many successive rows to hold out together, unless that is settled.
 
-        Rows are in their own order: that of a stream, or of the arrays of ``fit`` before it
-        shuffles them.
+        Rows must be in their original order: the order of the stream, or of the arrays of ``fit``
+        before they are shuffled.
         """
         if self._knows_block:
             return
@@ -368,35 +368,35 @@ class DefaultLearner(Learner):
     def hold_together(
         self, groups: NDArray[np.int64] | None = None, time: NDArray[np.int64] | None = None
     ) -> None:
-        """Say which of the rows of :meth:`learn_passes` are held out together; before they come.
+        """Set which rows of the next :meth:`learn_passes` are held out together.
 
         Parameters
         ----------
         groups : ndarray of shape (n,) of int64 or None, default=None
             Group of each row.
         time : ndarray of shape (n,) of int64 or None, default=None
-            Rank of each row in the order of time: the last ones judge, and blocks in the race.
+            Rank of each row in time. The last rows are held out, and in the race blocks are.
         """
         self._groups, self._time, self.in_time = groups, time, time is not None
 
     def _settled(
         self, X: Any, targets: Array, weights: Array, order: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-        """Find out which rows are to be held out together, from all rows in their own order.
+        """Find which rows to hold out together, from all rows in their original order.
 
         Returns
         -------
         order : ndarray of shape (n,) of int
-            In which such rows are neighbours.
+            Order in which rows that are held out together are adjacent.
         groups : ndarray of shape (n,) of int64 or None
-            Groups of the rows, by their numbers, if they have some.
+            Group of each row, indexed by its number; None without groups.
         """
         groups, time, self._groups, self._time = self._groups, self._time, None, None
         used = np.flatnonzero(weights > 0.0)
         if groups is None:
             ranked = used if time is None else used[np.argsort(time[used], kind="stable")]
             self._find_block(self._revisitable(X, targets, weights, ranked))
-        # Races would see shuffled rows, which tell nothing of the order.
+        # Races would see shuffled rows, from which no length of blocks can be estimated.
         self._knows_block |= used.size >= FEWEST_ROWS or groups is not None or time is not None
         counts, block = weights > 0.0, self.function.block
         if time is not None:
@@ -414,9 +414,9 @@ class DefaultLearner(Learner):
     def _before_last(
         self, ranked: NDArray[np.int64], order: NDArray[np.int64], block: int
     ) -> NDArray[np.int64]:
-        """Order of rows of which the last in time come last, and the others in blocks.
+        """Return an order in which the last rows in time come last, and the others in blocks.
 
-        So few that each may be a point stay in their order.
+        If rows are so few that each may be a point, they stay in the order of time.
         """
         n = ranked.size - max(1, min(self._share_held(ranked.size), self.settings.most_held))
         if ranked.size <= self.settings.few:
@@ -427,7 +427,7 @@ class DefaultLearner(Learner):
         return ranked[np.r_[block_order(first[first < n], block), np.arange(n, ranked.size)]]
 
     def _shuffled(self, rows: Rows) -> Rows:
-        # Of some rows in no order, whatever the stream's: they are judged by others of the same.
+        # Random order whatever the order of the stream, so that held out rows resemble the others.
         order = np.random.default_rng(self.resources.seed).permutation(len(rows))
         if rows.groups is not None:
             return rows[group_order(order, rows.groups)]
@@ -436,10 +436,10 @@ class DefaultLearner(Learner):
     # -- choosing components --------------------------------------------------------------------
 
     def _decide(self) -> None:
-        """Choose components for good: from now on rows are not kept."""
+        """Choose components for good: from now on rows go into sums and are not kept."""
         rows, expected = self.waiting, self.resources.expected_rows
         if expected is not None and expected < len(rows):
-            expected = None  # what was said or true of `fit` is not true any longer
+            expected = None  # more rows arrived than were expected, so the number is unknown
         self._race(rows[: self._n_before_judges()], expected)
         rows = self.targets(rows)
         learned = rows[: self._n_before_judges()].discounted(self.resources.forgetting)
@@ -470,10 +470,10 @@ class DefaultLearner(Learner):
     def _allocate(
         self, rows: Rows, learned: Rows, expected: int | None, n_regions: int | None = None
     ) -> None:
-        """Lay out components that have learned nothing, from rows in random order.
+        """Create components that have learned nothing yet, from rows in random order.
 
-        ``learned`` are those of them whose targets may be seen: the others judge. Cells of regions
-        are laid out elsewhere.
+        Only the targets of ``learned`` may be used, as the other rows are held out. With
+        ``n_regions``, the cells of the regions are laid out elsewhere.
         """
         function, loss = self.function, self.loss
         classes = loss.task == "classification"
@@ -510,9 +510,9 @@ class DefaultLearner(Learner):
             return np.asarray(self.evaluate(x[np.newaxis])[0])
 
     def _solve(self, *, now: bool = False, goes_on: bool = False) -> None:
-        """Solve as :meth:`_solve_if_due` says, and note the loss of the rows kept back.
+        """Solve if :meth:`_solve_if_due` finds it due, and note the loss of the held out rows.
 
-        ``goes_on``: what follows finds the level.
+        With ``goes_on``, the level is not computed here, as a later step of the caller does it.
         """
         with one_at_a_time():
             before = self.solved_at
@@ -521,26 +521,26 @@ class DefaultLearner(Learner):
                     self._find_level()
                 n = self.n_rows - before
                 if n == 0:
-                    return  # the same rows, with other outputs
+                    return  # no new rows, only other outputs
                 self.note(Record(n, n * self.held_loss, 0.0, self._monitors()))
 
     def _monitors(self) -> tuple[float, ...]:
-        """Numbers of a risk, in the order of its objective's ``monitors``."""
+        """Return the numbers of a risk in the order of ``monitors`` of the objective."""
         correction = self.function.correction
         if self.targets.risk is None or correction is None:
             return ()
-        # There are no steps of which any could be clipped.
+        # The first monitor counts clipped steps; there are no steps here.
         return 0.0, correction.clamped, *correction.inner.tolist(), *correction.scalars.tolist()
 
     def _solve_if_due(self, *, now: bool) -> bool:
-        """Solve if enough rows came since the last time; return whether that was so.
+        """Solve if enough rows arrived since the last solution; return whether it solved.
 
-        ``now``: solve if any row came, and while rows are gathered race on all of them.
+        With ``now``, one new row is enough, and while rows are gathered, the race is on all rows.
         """
         function, new = self.function, self.n_rows - self.solved_at
         fraction = self.resources.refresh * self._counting(self.solved_at)
         enough = new > 0 and (now or new > fraction)
-        # At the end of a fit race on all rows, even if a prediction in between has solved already.
+        # At the end of `fit`, race on all rows even if an earlier prediction solved already.
         enough |= now and not self.is_decided and self.raced_at < self._n_before_judges()
         if not enough and not (function.is_stale and self.n_rows):
             return False
@@ -558,14 +558,14 @@ class DefaultLearner(Learner):
         return True
 
     def _weigh(self, held: Rows, learned: Rows, predictions: list[Array]) -> None:
-        """Weigh components by what each says of rows that it has not learned.
+        """Choose the weights of components by their predictions for held out rows.
 
         Parameters
         ----------
         held, learned : Rows
-            The rows, with weights by their age, and with the targets that components learn.
+            The held out rows: with weights by age, and with targets as components learn them.
         predictions : list of ndarray of shape (n_held, n_targets)
-            Of each component.
+            Predictions of each component.
         """
         function = self.function
         unit, by = self.targets.unit, self.targets.stacked_by
@@ -586,19 +586,19 @@ class DefaultLearner(Learner):
         self.solved_at, function.is_stale = self.n_rows, False
 
     def _solve_gathered(self, *, now: bool) -> tuple[Rows, list[Array]]:
-        """Choose and fit components anew, to the rows that are gathered.
+        """Choose and fit components anew, to all rows gathered so far.
 
         Returns
         -------
         judges, predictions : Rows and list of ndarray
-            Rows that judge, with weights by their age, and what each component predicts of them
-            without having learned them.
+            Held out rows, with weights by age, and the prediction of each component for them by a
+            fit without them.
         """
         rows, n = self.waiting, self._n_before_judges()
         raced = n if now else race_point(n)
         result, few = self.function.race_result, len(rows) <= self.settings.few
         rows = self._with_copies(rows) if few else rows
-        other = result is not None and result.exact != few  # it was of fewer rows, in all
+        other = result is not None and result.exact != few  # it had few rows
         if self.raced_at < raced or other:
             self._race(rows[:raced], len(rows))
         if few:
@@ -617,7 +617,7 @@ class DefaultLearner(Learner):
         return judges.discounted(self.resources.forgetting), predictions
 
     def _solve_few(self, rows: Rows) -> tuple[Rows, list[Array]]:
-        """Fit to all rows, which the fits to all others judge: half of them, or all if few."""
+        """Fit all rows; predict the last half of them, or all if few, by leave-one-out fits."""
         settings, block = self.settings, self._few_block(len(rows))
         given = self._with_last_together(rows) if self.in_time else self._shuffled(rows)
         rows = self.targets(given)
@@ -648,7 +648,7 @@ class DefaultLearner(Learner):
         return (replace(judges, groups=None) if self.in_time else judges), predictions
 
     def _with_copies(self, rows: Rows) -> Rows:
-        """Rows of a file or a stream with those that repeat as groups, unless they are a series."""
+        """Make a group of each set of repeated rows, unless rows are a series or have groups."""
         if rows.groups is not None or self.in_time or self.function.block > 1:
             return rows
         found = repeats(rows.X, rows.targets)
@@ -658,12 +658,12 @@ class DefaultLearner(Learner):
         return rows if self.function.block > 1 else replace(rows, groups=found)
 
     def _with_last_together(self, rows: Rows) -> Rows:
-        """Rows in the order of time, of which those that judge are left out together."""
+        """Return rows in the order of time, with the held out ones as one group."""
         numbers = np.arange(len(rows), dtype=np.int64)
         return replace(rows, groups=np.minimum(numbers, len(rows) - self._n_held()))
 
     def _few_block(self, n: int) -> int:
-        """Rows of so few that are held out together."""
+        """Return the number of successive rows held out together, of ``n`` rows that are few."""
         return min(self.function.block, max(1, n // 5))
 
     def _add_to_sums(self) -> None:
@@ -672,27 +672,27 @@ class DefaultLearner(Learner):
         if n > 0:
             self.targets.follow(rows)
             learnable = self.targets(rows[:n])
-            # The last ones take the longest: trees and cells.
+            # The last components, trees and cells, take the longest, so they start first.
             in_order(lambda part: part.learn(learnable), reversed(self.function.components))
             if self._has_level:
                 self._learned.add(rows[:n])
             self._kept = [rows[n:].own()]
 
     def _n_before_judges(self) -> int:
-        """Rows, of those gathered, that are learned and raced on before the last ones judge."""
+        """Return how many gathered rows are learned and raced on; the rows after are held out."""
         if self.n_rows <= self.settings.few:
             return self.n_rows
         return self.waiting.whole(self.n_rows - self._n_held(), least=1)
 
     def _n_held(self) -> int:
-        """Rows to keep back: a part of those that count, where old ones are forgotten."""
+        """Return the number of rows to hold out: a share of the rows that are not forgotten."""
         return max(1, min(self._share_held(self.n_rows), self.settings.most_held))
 
     def _share_held(self, n: int) -> int:
         return int(self.settings.held_share * self._counting(n))
 
     def _counting(self, n: int) -> float:
-        """As many of ``n`` rows as still count where old ones are forgotten."""
+        """Return the total weight of ``n`` rows whose weights decay by the factor of forgetting."""
         forgetting = self.resources.forgetting
         return float(n) if forgetting == 1.0 else (1.0 - forgetting**n) / (1.0 - forgetting)
 
@@ -705,21 +705,21 @@ class DefaultLearner(Learner):
 
     @property
     def _has_level(self) -> bool:
-        """Whether something is added to scores in the end.
+        """Whether a level is added to the scores.
 
-        A model of a kernel that was given is nothing but its coefficients, unless it is corrected.
+        Without a correction, a model with a kernel that the user gave has coefficients only.
         """
         return self.targets.of_mean and (self.function.races or self.targets.corrects)
 
     def _find_level(self, rows: RevisitableRows | None = None, kept: Rows | None = None) -> None:
-        """Find the level of the scores.
+        """Compute the level that is added to the scores.
 
         Parameters
         ----------
         rows : RevisitableRows, default=None
-            All that were learned; None for those that are kept, and a sample of all others.
+            All rows that were learned. None: rows not in sums, and a sample of the others.
         kept : Rows, default=None
-            Rows that are in no sums; None for those that wait.
+            Rows that are not in sums; None for the waiting rows.
         """
         function, forgetting = self.function, self.resources.forgetting
         if not self._has_level:
@@ -744,12 +744,12 @@ class DefaultLearner(Learner):
     def lay_out(
         self, X: Any, targets: Array, weights: Array, n_rows: int, n_regions: int
     ) -> Layout:
-        """See :class:`mercer.learning.Elsewhere`: the sample decides on components.
+        """Choose components from a sample, and return what to sum up where the rows lie.
 
-        Those that want no more rows than the sample has learn it.
+        Components that need no more rows than the sample has learn the sample here.
         """
         sample = self._rows(X, targets, weights)
-        # A sample is in no order.
+        # A sample is in random order, so no length of blocks can be estimated from it.
         self.n_rows, self.revisits, self._knows_block = n_rows, True, True
         self.settings = self.settings.for_many(n_rows)
         first = sample[: self.settings.first_rows]
@@ -777,10 +777,10 @@ class DefaultLearner(Learner):
         sums: dict[int, Any],
         steps: StepsElsewhere | None = None,
     ) -> None:
-        """See :class:`mercer.learning.Elsewhere`: components are solved, and weighed."""
+        """Take over sums and solved parts computed elsewhere; solve and weigh the components."""
         learned = self._rows(held.X, held.targets, held.weights)
         held, learned = learned, self.targets(learned)
-        # Copies, so that what this model chooses changes no other of the same plan.
+        # Copies, so that choices of this model do not change other models of the same plan.
         components: list[Any] = list(map(copy, self.function.components))
         self._learned, sums = self._learned.adopted(sums)
         self.function.components = components
@@ -798,16 +798,16 @@ class DefaultLearner(Learner):
         if steps is not None:
             self._refine(GradientsElsewhere(self.loss, learned, steps), held)
         self._find_level(kept=held)
-        self._learned = self._nothing_learned()  # it goes on to learn nothing
+        self._learned = self._nothing_learned()  # it learns no further rows
         self.n_samples, self.is_compact, self.phase = self.n_rows, True, Phase.FINISHED
         self.note(Record(self.n_rows, self.n_rows * self.held_loss, 0.0, self._monitors()))
 
     # -- the end of all rows --------------------------------------------------------------------
 
     def finish(self, take: Take | None = None) -> None:
-        """See :class:`mercer.learning.Learner`: predictions go by all rows, and files need no sums.
+        """Solve for all rows, and take Newton steps where they apply; files then need no sums.
 
-        Newton steps visit rows again: those that ``take`` brings, or all that are kept.
+        Newton steps visit rows again: rows that ``take`` returns, or all rows if they are kept.
         """
         done = self.phase is Phase.FINISHED and not self.function.is_stale
         if not self.n_rows or done or self.is_compact:
@@ -822,13 +822,13 @@ class DefaultLearner(Learner):
         self._finish(rows)
 
     def _finish(self, rows: RevisitableRows) -> None:
-        """Finish, with all rows to visit again."""
+        """Take Newton steps and compute the level, with all rows to visit again."""
         self.phase = Phase.FINISHED
         self._take_steps(rows)
         self._find_level(rows if self.is_decided else None)
 
     def _take_steps(self, rows: RevisitableRows) -> None:
-        """Where no cells are used for classes, take Newton steps on the loss."""
+        """Take Newton steps on a classification loss, unless the model uses cells."""
         function = self.function
         steps = self._takes_steps and self.resources.forgetting == 1.0
         if self.n_rows <= self.settings.few or not steps:
@@ -836,7 +836,7 @@ class DefaultLearner(Learner):
         if any(part.form == "cells" for _, part in function.used):
             return
         if any(isinstance(p, BasisPart) and not p.statistics.n_rows for _, p in function.used):
-            # It comes from a file, which has no sums of rows that are kept themselves.
+            # Loaded from a file, where rows that are kept themselves have no sums.
             function.is_stale = True
             self._solve(goes_on=True)
         held, n_held = self.waiting, self._n_held()
@@ -846,7 +846,7 @@ class DefaultLearner(Learner):
 
     @property
     def _takes_steps(self) -> bool:
-        """Whether Newton steps on the loss mend what least squares on codes of classes leaves."""
+        """Whether Newton steps on the loss follow the least squares fit to class codes."""
         plain = self.targets.are_codes and not self.targets.corrects
         return plain and self.loss.curvature is not None
 
@@ -862,7 +862,7 @@ class DefaultLearner(Learner):
     # -- other outputs --------------------------------------------------------------------------
 
     def map_outputs(self, new: NewOutputs) -> None:
-        """See :class:`mercer.learning.Learner`: class codes of the new outputs, from the old."""
+        """Change the outputs, by mapping the class codes that were learned to the new codes."""
         codes, offset = shift_of_codes(new.places, *new.mixing.shape, lone=self.loss.multiclass)
         self._refuse_if_compact()
         self._kept = [rows.map_targets(codes, offset) for rows in self._kept]

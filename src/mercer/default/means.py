@@ -1,8 +1,8 @@
-"""What a model says on average: the mean of the targets that it has learned.
+"""Level of the scores: a constant with which the mean prediction equals the mean target.
 
-Steps end before a rare class has its share, weights of components and the bend of scores are chosen
-by few rows, and counts are learned by their logarithms. So a *level* of the scores is found last,
-with which the mean of what is predicted is that of the targets, and that of a class nearly.
+Without it the two differ: Newton steps end before a rare class has its share, few rows choose the
+weights of components and the bend of scores, and counts are learned by their logarithms. So a
+*level* is added to the scores last. For classes, mean chances match the shares of classes nearly.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ Array = NDArray[np.float64]
 # Scores, targets and weights of some rows.
 Looked = tuple[Array, Array, Array]
 
-# Rows, and their bytes, of a sample of those that are kept in sums only.
+# Most rows of the sample of rows that are kept in sums only, and most bytes of their inputs.
 _MOST_ROWS, _MOST_BYTES = 50_000, 2**23
 _SHARE = 1 / 16  # of all memory, at most
-# Rows that are looked at together, and the standard error of a mean with which they are enough.
+# Rows that are predicted together, and the relative standard error of the mean that is enough.
 _CHUNK, _PRECISE = 8192, 0.003
-# A class or a count of which there is none: rows' worth of a class, and a mean of counts.
+# Least mean of a class, in rows, and of counts, where the data have none.
 _OF_A_CLASS, _OF_COUNTS = 0.5, 1e-9
-# Rows' worth of a pull of scores of classes towards where they are: where all rows are sure, it
-# would take far moves to change the mean by a little.
+# Weight, in rows, of a pull of the level of classes towards 0: if all rows are predicted with
+# certainty, changing the mean by a little would take a large level.
 _PULL = 0.02
-# Part of its share within which the mean of a class is near enough. What a model says of the rows
-# learned is sure where it says little of new ones: to mend the last of a mean there would take
-# moves that spoil what is said of these.
+# A mean chance is near enough if it is off by at most this part of the share of its class. Models
+# are surer about learned rows than about new ones, so matching the mean of learned rows exactly
+# would take a level that spoils predictions for new rows.
 _NEAR = 0.0125
-# Of the sum that is of no component.
+# Number of the sum that belongs to no component.
 _NUMBER = -1
 _FARTHEST, _STEPS, _EXACT, _TINY = 50.0, 100, 1e-4, 1e-300
 
 
 class Total:
-    """Weight of rows, and the weighted sum of their targets, wherever they are.
+    """Total weight of rows and weighted sum of their targets, to be summed where the rows lie.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Total:
     weight : float, default=0.0
         Weight so far.
     counts : bool, default=False
-        Whether rows that are learned have logarithms of what they count.
+        Whether the targets of rows are logarithms of counts; counts are summed.
     """
 
     def __init__(self, total: Array, weight: float = 0.0, *, counts: bool = False) -> None:
@@ -71,37 +71,37 @@ class Total:
         self.total = self.total + rows.weights @ targets
 
     def merge(self, other: Total) -> None:
-        """Add all rows of another."""
+        """Add the rows of another total."""
         self.n_rows += other.n_rows
         self.weight, self.total = self.weight + other.weight, self.total + other.total
 
     def emptied(self) -> Total:
-        """Return the like of no rows."""
+        """Return a total of the same kind without rows."""
         return Total(np.zeros_like(self.total), counts=self.counts)
 
 
 class LearnedMean(Recorded):
-    """The mean of the targets of rows that are in sums, and a sample of the rows.
+    """Mean target of the rows that are in sums, and a random sample of these rows.
 
     Parameters
     ----------
     n_features, n_targets : int
-        Dimensions of the rows.
+        Dimensions of inputs and targets.
     dtype : dtype
-        Of their inputs.
+        Type of the inputs.
     seed : int
-        Of the draw.
+        Seed of the sample.
     memory : int, default=2**40
-        Bytes for all that a model keeps, of which the sample takes a small share.
+        Bytes that the whole model may keep; the sample takes at most 1/16 of them.
 
     Attributes
     ----------
     weight : float
-        Of all rows.
+        Total weight of all rows.
     total : ndarray of shape (n_targets,)
-        Weighted sum of their targets.
+        Weighted sum of the targets.
     sample : Rows
-        Some of them, drawn at random.
+        Random sample of the rows.
 
     Examples
     --------
@@ -131,15 +131,15 @@ class LearnedMean(Recorded):
         self._n_rows = 0
 
     def add(self, rows: Rows) -> None:
-        """Take account of rows: those with the least keys, which are drawn, are the sample."""
-        rows = replace(rows, groups=None)  # rows that are drawn are alone
+        """Add rows. Each gets a random key; the sample is the rows with the smallest keys."""
+        rows = replace(rows, groups=None)  # the sample needs no groups
         self.weight += float(rows.weights.sum())
         self.total = self.total + rows.weights @ rows.targets
         drawn = np.random.Generator(np.random.PCG64(self._seed).advance(self._n_rows))
         keys = drawn.random(len(rows))
         self._n_rows += len(rows)
         most = min(_MOST_ROWS, max(1, self._bytes // (max(1, rows.X.shape[1]) * rows.X.itemsize)))
-        if len(self._keys) == most:  # nearly all rows of a long stream are none of the sample
+        if len(self._keys) == most:  # in a long stream, nearly no new row enters the sample
             rows, keys = rows[keys < self._keys.max()], keys[keys < self._keys.max()]
         if not len(keys):
             return
@@ -148,7 +148,7 @@ class LearnedMean(Recorded):
         self.sample, self._keys = joined[least].own(), keys[least]
 
     def with_rows(self, rows: Rows) -> tuple[Rows, Array]:
-        """Return rows for all, and the mean of all targets, of these in sums and others."""
+        """Return rows that represent the rows in sums and the given rows, and their mean target."""
         rows = replace(rows, groups=None)
         weight = self.weight + float(rows.weights.sum())
         mean = (self.total + rows.weights @ rows.targets) / weight
@@ -159,54 +159,54 @@ class LearnedMean(Recorded):
         return rows, mean
 
     def elsewhere(self, sample: Rows, loss: Loss) -> dict[int, Total]:
-        """Keep a sample of rows that are added up elsewhere, and return what does that."""
+        """Keep a sample of rows that are summed elsewhere; return the empty sum, by its number."""
         self.sample = sample
         return {_NUMBER: Total(np.zeros_like(self.total), counts=isinstance(loss, Poisson))}
 
     def adopted(self, sums: dict[int, Any]) -> tuple[LearnedMean, dict[int, Any]]:
-        """Return the like with what was added up elsewhere, and the sums of all others."""
+        """Return a copy with the sum computed elsewhere, and the sums of the components."""
         made, its = copy(self), sums[_NUMBER]
         made.weight, made.total = its.weight, its.total
         return made, {number: one for number, one in sums.items() if number != _NUMBER}
 
     def map_targets(self, matrix: Array, offset: Array) -> None:
-        """Go on with the targets y @ matrix + offset."""
+        """Replace all targets y by y @ matrix + offset."""
         self.total = self.total @ matrix + self.weight * offset
         self.sample = self.sample.map_targets(matrix, offset)
 
 
 def has_mean(loss: Loss) -> bool:
-    """Whether what is predicted is a mean: of numbers, or the chances of classes."""
+    """Whether the loss predicts a mean of numbers, or the probabilities of classes."""
     return loss.has_probabilities or loss.of_mean
 
 
 def level_of(
     look: Callable[[NDArray[np.int64]], Looked], n: int, mean: Array, loss: Loss, seed: int
 ) -> Array:
-    """Find what to add to scores, so that the mean of what they predict is that of the targets.
+    """Find the constant to add to scores for the mean prediction to equal the mean target.
 
-    Rows are looked at in random order until the standard error of the mean of what is predicted
-    is small, or there are no more.
+    Rows are predicted in random order until the standard error of the mean prediction is small, or
+    all rows are used.
 
     Parameters
     ----------
     look : callable
-        Numbers of rows to their scores (n, n_outputs), targets and weights. Targets are numbers or
-        codes of classes.
+        Maps row numbers to the scores (n, n_outputs), targets and weights of the rows. Targets are
+        numbers or codes of classes.
     n : int
-        How many rows there are to look at: a sample of the rows learned, or all of them.
+        Number of rows available: a sample of the rows learned, or all of them.
     mean : ndarray of shape (n_targets,)
         Weighted mean of the targets of all rows.
     loss : Loss
-        Whose predictions are means, or chances of classes.
+        Loss whose predictions are means, or probabilities of classes.
     seed : int
-        Of the order.
+        Seed of the order.
 
     Returns
     -------
     level : ndarray of shape (n_outputs,)
-        That of classes is the least, by absolute values, with which the mean chance of each is
-        within 1.25 % of its share.
+        For classes, the level smallest in absolute values with which the mean probability of each
+        class is within 1.25 % of its share.
     """
     goal = _shares(mean) if _of_classes(loss) else mean
     order = np.random.default_rng(seed).permutation(n)
@@ -219,7 +219,8 @@ def level_of(
         middle = share @ targets
         off, spread = targets - middle, likely - share @ likely
         variance = share @ off**2
-        # What rows that were drawn have more of than all, they predict more of, too.
+        # Control variate: if the drawn rows have a larger mean target than all rows, their mean
+        # prediction is larger, too, by this slope.
         slope = share @ (spread * off) / np.where(variance > 0.0, variance, 1.0)
         unsure = np.sqrt(share**2 @ (spread - slope * off) ** 2 * (1.0 - len(share) / n))
         size = goal if loss.curvature is None or _of_classes(loss) else np.sqrt(variance)
@@ -237,12 +238,12 @@ def _of_classes(loss: Loss) -> bool:
 
 
 def _shares(codes: Array) -> Array:
-    """Numbers that are 1 for a class and 0 for all others, of codes -1 and +1."""
+    """Map codes -1 and +1 to 0 and 1, whose mean is the share of a class."""
     return (1.0 + codes) / 2.0
 
 
 def _predicted(loss: Loss, values: Array) -> Array:
-    """Predict means, or the chance of each class that has a column of codes."""
+    """Predict means, or the probability of each class that has a column of codes."""
     if not _of_classes(loss):
         return loss.predict(values)
     chances = loss.probabilities(values)
@@ -250,10 +251,10 @@ def _predicted(loss: Loss, values: Array) -> Array:
 
 
 def _solved(loss: Loss, values: Array, share: Array, wanted: Array) -> Array:
-    """Least level with which predictions have a mean, or nearly that of classes.
+    """Return the smallest level with which the mean prediction is as wanted, for classes nearly.
 
-    Classes whose mean is near enough are not moved, and others only until theirs is. They have a
-    pull towards 0, too.
+    Classes whose mean is near enough get level 0, and other levels stop once the mean is near
+    enough. Levels of classes are also pulled towards 0.
     """
     rows = 1.0 / float(share @ share)
     of_classes = _of_classes(loss)
@@ -281,10 +282,10 @@ def _solved(loss: Loss, values: Array, share: Array, wanted: Array) -> Array:
 def _solved_for_classes(
     loss: Loss, values: Array, share: Array, wanted: Array, pull: float
 ) -> Array:
-    """See :func:`_solved`, for several classes."""
+    """Return the level for several classes, as :func:`_solved` does for one."""
     n, slack = wanted.size, _NEAR * wanted
     level = np.zeros(n)
-    if isinstance(loss, Softmax):  # the least of its mean and of slack @ |level|, in the level
+    if isinstance(loss, Softmax):  # minimise its mean + slack @ |level| over the level
 
         def value(moves: Array) -> tuple[float, Array]:
             level = moves[:n] - moves[n:]  # up and down

@@ -1,4 +1,4 @@
-"""Newton steps of the default learner: from least squares on class codes to the loss itself."""
+"""Newton steps of the default learner, from a least squares fit to class codes to the loss."""
 
 from __future__ import annotations
 
@@ -26,44 +26,45 @@ from mercer.threads import in_order
 
 Array = NDArray[np.float64]
 
-# Passes after the one that decides, and the rate with which they begin, of its first.
+# Passes after the first, which decides whether steps help; and their first rate, relative to the
+# first rate of that pass.
 _MORE_PASSES, _AGAIN = 2, 0.75
-# Rows of a step, by points, and its rate: where labels are noisy a gradient must be the mean of
-# many rows, and a step shorter.
+# Rows of a step as a multiple of the points, and first rate: if labels are noisy, gradients must be
+# means of more rows, and steps shorter.
 _CLEAN_ERROR = 0.05
 _CLEAN, _NOISY = (0.5, 1.0), (4.0, 0.5)
-# Scores at which the steps begin, in those of the codes: least squares is sure of its errors, too,
-# which costs the more steps the larger its scores are.
+# Largest scale of the scores at which steps begin, relative to the class codes: least squares also
+# gives its errors large scores, and the larger they are, the more steps are needed.
 _MOST_SURE = 3.0
 _ROWS_AT_LEAST = 1024
 
 
 class Gradients(Protocol):
-    """Gradients of a loss, step by step, wherever the rows are."""
+    """Gradients of a loss at the rows of one step after another, wherever the rows lie."""
 
     def steps(self, size: int, n_passes: int, *, held: bool) -> Sequence[Any]:
-        """Cut passes into steps of about so many rows, with or without those held back."""
+        """Cut passes into steps of about ``size`` rows, with or without the held out rows."""
 
     def visit(self, step: Any, bases: Sequence[Basis]) -> Any:
-        """Make what does not depend on the coefficients."""
+        """Compute what a step needs that does not depend on the coefficients."""
 
     def at(
         self, visited: Any, bases: Sequence[Basis], coefficients: Sequence[Array]
     ) -> list[Array]:
-        """Gradient of the mean loss of the rows of a step in the coefficients of each basis."""
+        """Return the gradients of the mean loss at a step's rows, one per basis."""
 
 
 class GradientsOfRows:
-    """Gradients at rows that are at hand: :class:`Gradients`.
+    """Gradients at rows in this process: :class:`Gradients`.
 
     Parameters
     ----------
     loss : Loss
-        Of classes.
+        Loss for classification.
     rows : RevisitableRows
-        All of them.
+        All rows.
     n_held : int
-        How many of the last are held back.
+        Number of rows at the end that are held out.
     """
 
     def __init__(self, loss: Loss, rows: RevisitableRows, n_held: int) -> None:
@@ -71,13 +72,13 @@ class GradientsOfRows:
         self._generator = np.random.default_rng(0)
 
     def steps(self, size: int, n_passes: int, *, held: bool) -> list[NDArray[np.int64]]:
-        """See :class:`Gradients`: numbers of rows."""
+        """Cut shuffled row numbers into steps."""
         n = len(self.rows) - (0 if held else self.n_held)
         orders = [self._generator.permutation(n) for _ in range(n_passes)]
         return [order[at : at + size] for order in orders for at in range(0, n, size)]
 
     def visit(self, step: NDArray[np.int64], bases: Sequence[Basis]) -> tuple[Rows, list[Any]]:
-        """See :class:`Gradients`: rows, and their features."""
+        """Return the rows of a step, with weights that sum to 1, and their features."""
         some = self.rows[step]
         some = replace(some, weights=some.weights / some.weights.sum())
         return some, [basis.features(some.X) for basis in bases]
@@ -88,12 +89,15 @@ class GradientsOfRows:
         bases: Sequence[Basis],
         coefficients: Sequence[Array],
     ) -> list[Array]:
-        """Gradients at the rows of a step, which are at hand."""
+        """Compute the gradients from the rows and features of :meth:`visit`."""
         return gradients_of(self.loss, *visited, coefficients)
 
 
 class _ClassSlopes(NamedTuple):
-    """Weight of rows, and gradients of a loss there: :class:`mercer.learning.Ask`."""
+    """Weight of rows and gradients of a loss at them, to ask for where rows lie.
+
+    It is a :class:`mercer.learning.Ask`.
+    """
 
     loss: Loss
     bases: Sequence[Basis]
@@ -110,11 +114,11 @@ class GradientsElsewhere:
     Parameters
     ----------
     loss : Loss
-        Of classes.
+        Loss for classification.
     held : Rows
-        Rows held back, which are at hand.
+        Held out rows, which are in this process.
     rows : StepsElsewhere
-        All others.
+        All other rows.
     """
 
     def __init__(self, loss: Loss, held: Rows, rows: StepsElsewhere) -> None:
@@ -123,18 +127,18 @@ class GradientsElsewhere:
         self._with_held = False
 
     def steps(self, size: int, n_passes: int, *, held: bool) -> list[int]:
-        """See :class:`Gradients`: numbers of steps, of as many rows as were laid out."""
+        """Return the numbers of the steps, whose sizes are fixed where the rows lie."""
         self._with_held = held
         return [step for _ in range(n_passes) for step in range(self.rows.n_steps)]
 
     def visit(self, step: int, bases: Sequence[Basis]) -> int:
-        """See :class:`Gradients`: the step, as its rows are elsewhere."""
+        """Return the number of the step, as its rows lie elsewhere."""
         return step
 
     def at(
         self, visited: int, bases: Sequence[Basis], coefficients: Sequence[Array]
     ) -> list[Array]:
-        """Gradients at the rows of a step, which are asked for where they lie."""
+        """Ask for the gradients at the rows of a step where these lie."""
         if self._ask is None:
             self._ask = _ClassSlopes(self.loss, list(bases))
         held = self.held if self._with_held else None
@@ -145,17 +149,17 @@ class GradientsElsewhere:
 def gradients_of(
     loss: Loss, rows: Rows, features: Sequence[Any], coefficients: Sequence[Array]
 ) -> list[Array]:
-    """Gradient of the weighted sum of a loss at rows in the coefficients of each basis.
+    """Return gradients of the weighted sum of a loss at rows, in the coefficients of each basis.
 
     Parameters
     ----------
     loss : Loss
-        Of classes.
+        Loss for classification.
     rows : Rows
-        With class codes.
+        Rows with class codes as targets.
     features, coefficients : sequences
-        Features of the rows on each basis, and coefficients: of a function that is the sum of their
-        products.
+        Features of the rows in each basis, and coefficients for each basis. The function is the sum
+        of the products of the two.
     """
     pairs = list(zip(features, coefficients, strict=True))
     values: Array = np.asarray(
@@ -176,28 +180,28 @@ def refine(
     r"""Take Newton steps on a loss with bounded curvature; keep them if they help.
 
     With A the mean products, P the kernel matrix and c the bound of the curvature a step is
-    :math:`w \leftarrow w - \frac{\eta}{c} (A + \lambda P)^{-1} (\nabla + c \lambda P w)`, with a
-    rate that falls to 0, and of several parts each one's share of it. Rows kept back decide after
-    the first pass whether it was of use; two more passes then learn these rows, too.
+    :math:`w \leftarrow w - \frac{\eta}{c} (A + \lambda P)^{-1} (\nabla + c \lambda P w)`. The rate
+    falls to 0, and is divided by the number of parts. After the first pass, the held out rows
+    decide whether the steps helped; if so, two more passes learn the held out rows, too.
 
     Parameters
     ----------
     parts : sequence of BasisPart
-        Solved.
+        Solved parts.
     weights : sequence of float
-        What their coefficients are multiplied by to be in units of the loss.
+        Factors that bring the coefficients of the parts to units of the loss.
     loss : Loss
-        Of classes.
+        Loss for classification.
     gradients : Gradients
-        Of the loss at all rows.
+        Gradients of the loss at all rows.
     held : Rows
-        Those of them that are held back.
+        The held out rows among them.
 
     Returns
     -------
     values : ndarray of shape (n_held, n_outputs) or None
-        Scores of the rows held back after the first pass, which did not have them; None if the
-        steps were not kept. The coefficients are in units of the loss in any case.
+        Scores of the held out rows after the first pass, which did not learn them; None if the
+        steps were not kept. The coefficients of the parts are in units of the loss in any case.
     """
     assert loss.curvature is not None
     bound = float(loss.curvature)
@@ -231,13 +235,13 @@ def refine(
         for number in range(len(steps)):
             decayed = rate * (1.0 - number / len(steps))
             pieces: list[Callable[[], Any]] = [partial(step, visited, decayed)]
-            # What is there of the next rows does not depend on what the step changes.
+            # Features of the next rows do not depend on the coefficients that this step changes.
             pieces += [partial(gradients.visit, n, bases) for n in steps[number + 1 : number + 2]]
             visited = in_order(lambda piece: piece(), pieces)[-1]
 
-    # The rate falls to 0 before the verdict, or the noise of the last steps would be judged.
+    # The rate falls to 0 before the comparison, which would otherwise see the noise of large steps.
     passes(1, first_rate, with_held=False)
-    # One pass finds the directions, not yet how sure to be, which one factor tells on both sides.
+    # One pass finds the direction of the scores, not yet their scale: one factor corrects it.
     values = values_at(held.X)
     sure = stack([values], held.targets, held.weights, loss)[0]
     if not mean_loss(loss, sure * values, held) < start:

@@ -1,4 +1,4 @@
-"""Sizes of the default learner, and the phases that it goes through."""
+"""Settings and phases of the default learner."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from mercer.default.allocate import AllocationSettings
 from mercer.learning.elsewhere import MOST_STEPS
 from mercer.selection import RaceSettings
 
-#: More rows judge where they also tell what takes the mean to the minimum of a loss.
+#: Settings with a correction: more rows are held out, as the correction is learned on them, too.
 CORRECTING: Any = {"fewest_judges": 2000, "held_share": 0.25}
 
 
 class Phase(Enum):
-    """What happens to rows that come.
+    """What the default learner does with rows that arrive.
 
-    ``GATHERING``: they are kept, and components are chosen and fitted anew from all. ``DECIDED``:
-    components are chosen for good, and rows are added to their sums but for the last ones, which
-    judge. ``FINISHED``: none are expected; if some come, it goes on where it was.
+    ``GATHERING``: it keeps them, and chooses and fits components anew from all rows. ``DECIDED``:
+    components are chosen for good; rows are added to their sums, except the last rows, which are
+    held out. ``FINISHED``: no more rows are expected; if some arrive, the previous phase resumes.
     """
 
     GATHERING = "gathering"
@@ -27,41 +27,40 @@ class Phase(Enum):
 
 
 class Settings(NamedTuple):
-    """Sizes of the default learner.
+    """Settings of the default learner.
 
     Attributes
     ----------
     fewest_judges : int, default=500
-        Of rows that are all points: half of them judge, or so many.
+        If all rows are points, half of them choose weights, but at least so many.
     nested : int, default=200
-        Rows, those of a group counted once, from which those left out tell how large errors of new
-        ones are. What is chosen by fewer fits them better than rows to come, so all of them judge,
-        and intervals ask fits that lack some of them.
+        Up to so many rows (a group counts as one), choices fit the rows better than new rows, so
+        leave-one-out errors are too small. Then all rows choose weights, and intervals use fits
+        that each leave some rows out.
     first_rows : int, default=20000
-        Rows that are gathered and raced on before components are decided upon.
+        Rows that are kept and raced on before components are chosen for good.
     held_share, most_held : float and int, default=0.2 and 5000
-        Rows kept back from the sums to choose ridges and weights by: a part of all rows, up to so
-        many.
+        Share of the rows held out from the sums to choose ridges and weights, and most such rows.
     waiting : int, default=8192
-        Rows that wait beyond those before they are added to the sums.
+        Rows beyond ``most_held`` that may wait before they are added to the sums.
     most_pieces : int, default=256
-        Pieces in which rows are kept before they are joined.
+        Number of pieces in which kept rows are stored before the pieces are joined.
     small_file : int, default=2**23
-        Sums up to so many bytes are in every file.
+        Sums of at most so many bytes are saved in every file.
     haste, hasty_rows : float and int, default=5.0 and 2500
-        A budget of fewer seconds has the race on so few rows.
+        If the budget is less than ``haste`` seconds, the race is on ``hasty_rows`` rows only.
     chunk, chunk_bytes : int, default=131072 and 2**26
-        Rows learned at a time, or fewer that take so many bytes: each cell gets some hundred of
-        them together.
+        Rows learned at a time, or fewer that take so many bytes. Large chunks give each cell about
+        a hundred rows at once.
     large_pilots : tuple of (int, int), default=((10**6, 2000), (10**7, 4500))
-        Rows that are learned elsewhere, and rows of the pilots of their race: a metric of few rows
-        may project away what many rows would tell, or keep columns that are noise.
+        Number of rows that are learned elsewhere, from which on the race has pilot fits of so many
+        rows: a metric from few rows may drop directions that matter, or keep noise columns.
     most_steps : int, default=48
-        Newton steps of a pass over rows that are learned elsewhere.
+        Most Newton steps of a pass over rows that are learned elsewhere.
     race : RaceSettings
-        Of the race.
+        Settings of the race.
     allocation : AllocationSettings
-        Of the sizes of components.
+        Settings of the sizes of components.
     """
 
     fewest_judges: int = 500
@@ -83,11 +82,11 @@ class Settings(NamedTuple):
 
     @property
     def few(self) -> int:
-        """Rows up to which fits are to all of them, which judge each other."""
+        """Most rows for which all rows are fitted, and each is predicted by a fit to the others."""
         return self.race.small
 
     def for_many(self, n_rows: int) -> Settings:
-        """Return the settings for so many rows that are learned elsewhere."""
+        """Return the settings for ``n_rows`` rows that are learned elsewhere."""
         pilots = [size for rows, size in self.large_pilots if n_rows >= rows]
         size = max([self.race.pilot_rows, *pilots])
         return self._replace(race=self.race._replace(pilot_rows=size))

@@ -1,4 +1,4 @@
-"""What components learn of the targets, by least squares, and what the loss makes of it."""
+"""Targets that components learn by least squares, and the correction to the loss."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ from mercer.validation import real
 
 Array = NDArray[np.float64]
 
-# Rows that tell what is far out, and how many there must be to tell.
+# Rows that decide on limits for outliers, and the fewest that may decide.
 _ROWS, _FEWEST = 2000, 30
-# Standard errors from which limits are of use. Of eight tables of prices, speeds and the like, two
-# draws of 2,000 rows each, those around the median help by 2 at most and those around a function by
-# 6; where a tenth of the targets are wrong by much it is 5 to 40.
+# Gains, in standard errors, from which limits are used. On eight tables of prices, speeds and the
+# like (two draws of 2,000 rows each), limits around the median gain at most 2, and limits around a
+# function at most 6. If a tenth of the targets are wrong by much, they gain 5 to 40.
 _SURE_OF_WIDE, _SURE_OF_CLOSE = 4.0, 7.0
 _TINY, _ROUNDING = 1e-300, 1e-9
-# Limits are given up once so many times more targets are outside than were, or than this share.
+# Limits are dropped once the share of targets outside is so many times the share at the start, or
+# so many times the least share.
 _DRIFT, _LEAST_OUTSIDE = 2.0, 0.02
 
 
 class _Reach(Numbers):
-    """Distances, of which no limit is infinite, and -1 in files."""
+    """Distances in files: infinity (no limit) is written as -1."""
 
     def written(self, value: Any) -> Any:
         return np.where(np.isfinite(value), value, -1.0)
@@ -51,16 +52,16 @@ class _Reach(Numbers):
 
 @dataclass(frozen=True, eq=False)
 class Limits(Recorded):
-    """How far from a rough location targets may be, so that wrong ones do not spoil a mean.
+    """Limits around a rough location that targets are clipped to, against outliers.
 
     Attributes
     ----------
     location : Correction
-        Of the value 0: a function of the rows.
+        Centre of the limits as a function of the inputs: the correction of the value 0.
     reach : ndarray of shape (n_targets,)
-        Distances beyond which targets are moved to them.
+        Largest distance from the centre; targets beyond it are clipped.
     outside : float
-        Share of the rows beyond them when they were found.
+        Share of the rows beyond the limits when these were found.
     """
 
     location: Correction
@@ -74,21 +75,21 @@ class Limits(Recorded):
     )
 
     def __call__(self, rows: Rows) -> Rows:
-        """Rows whose targets are within the limits."""
+        """Return rows with targets clipped to the limits."""
         centre = self.location(rows.X, np.zeros_like(rows.targets))
         targets = np.clip(rows.targets, centre - self.reach, centre + self.reach)
         return replace(rows, targets=targets)
 
     @classmethod
     def around(cls, location: Correction, rows: Rows) -> Limits:
-        """Six usual distances from a location."""
+        """Return limits at six times the median distance of targets from a location."""
         centre = location(rows.X, np.zeros_like(rows.targets))
         usual = weighted_medians(np.abs(rows.targets - centre), rows.weights)
         found = cls(location, outlying_from(usual))
         return replace(found, outside=found.share_outside(rows))
 
     def share_outside(self, rows: Rows) -> float:
-        """Share of rows with a target that is moved."""
+        """Return the share of rows with a target that is clipped."""
         return float(np.mean((self(rows).targets != rows.targets).any(axis=1)))
 
 
@@ -100,14 +101,14 @@ class LearnedTargets(Recorded):
     objective : Pointwise or Compositional
         Mean of a loss, or a risk of it.
     n_outputs : int
-        Scores of the loss.
+        Number of scores of the loss.
 
     Attributes
     ----------
     unit : ndarray of shape (n_targets,)
         Unit of each target in which errors are compared.
     limits : Limits or None
-        Of numbers, lest outliers spoil their mean.
+        Limits that numbers are clipped to, so that outliers do not spoil their mean.
 
     Raises
     ------
@@ -144,41 +145,41 @@ class LearnedTargets(Recorded):
 
     @property
     def loss(self) -> Loss:
-        """What is minimised."""
+        """The loss of the objective."""
         return self.objective.loss
 
     @property
     def corrects(self) -> bool:
-        """Whether something else is wanted than the mean of numbers, or scores of classes."""
+        """Whether a correction is needed: the minimiser is neither a mean nor scores of classes."""
         return self.risk is not None or not (self.are_codes or isinstance(self.loss, Squared))
 
     @property
     def of_mean(self) -> bool:
-        """Whether what is predicted is a mean: of numbers, or the chances of classes."""
+        """Whether predictions are means of numbers, or probabilities of classes."""
         return self.risk is None and has_mean(self.loss)
 
     @property
     def risk(self) -> Risk | None:
-        """Risk of the loss that is minimised; None for its mean."""
+        """The risk of the loss that is minimised; None if its mean is."""
         return self.objective.risk if isinstance(self.objective, Compositional) else None
 
     @property
     def stacked_by(self) -> Loss:
-        """What the weights of components minimise."""
+        """The loss that the weights of components minimise."""
         return self.loss if self.are_codes else Squared()
 
     @property
     def are_codes(self) -> bool:
-        """Whether they are codes of classes."""
+        """Whether targets are codes of classes."""
         return self.loss.task == "classification"
 
     @property
     def n_targets(self) -> int:
-        """Numbers, or codes of classes, that components learn."""
+        """Number of columns of the targets that components learn."""
         return self.n_outputs if self.are_codes else self.loss.target_width(self.n_outputs)
 
     def __call__(self, rows: Rows) -> Rows:
-        """Rows with the targets that are learned."""
+        """Return rows with the targets that components learn."""
         if self.are_codes or isinstance(self.loss, Squared):
             return rows
         numbers = regression_targets(self.objective, rows.targets, self.n_targets)
@@ -187,12 +188,12 @@ class LearnedTargets(Recorded):
         return learned if self.limits is None else self.limits(learned)
 
     def measure(self, rows: Rows) -> None:
-        """Set the limits and the unit of each target, so that none counts for more than another.
+        """Set the limits, and the unit of each target, with which all targets count alike.
 
         Parameters
         ----------
         rows : Rows
-            In random order.
+            Rows in random order.
         """
         self.unit, self.limits = np.ones(self.n_targets), None
         if not self.are_codes and self.loss.lipschitz is not None:
@@ -202,24 +203,24 @@ class LearnedTargets(Recorded):
             self.unit = np.where(deviations > 0.0, deviations, 1.0)
 
     def in_units(self, rows: Rows) -> Rows:
-        """Rows whose learned targets are in their units."""
+        """Divide the learned targets of rows by their units."""
         return rows.map_targets(np.diag(1.0 / self.unit), np.zeros(self.n_targets))
 
     def correction(
         self, held: Rows, targets: Array, values: Array, kernel: Kernel | None
     ) -> Correction:
-        """Take what components say of rows, which they have not learned, to the least loss.
+        """Fit the correction that maps predictions for held out rows to the least loss.
 
         Parameters
         ----------
         held : Rows
-            The rows.
+            The held out rows.
         targets : ndarray of shape (n, n_targets)
-            What components learn of them.
+            Their targets as components learn them.
         values : ndarray of shape (n, n_targets)
-            What components say.
+            Predictions of the weighted components.
         kernel : Kernel or None
-            Of the inputs.
+            Kernel of the inputs.
         """
         missed = [
             usual_size(residuals[:, np.newaxis], held.weights) or _ROUNDING * (size or 1.0)
@@ -238,7 +239,7 @@ class LearnedTargets(Recorded):
         )
 
     def follow(self, rows: Rows) -> None:
-        """Give up limits outside which there are more and more targets: a stream has drifted."""
+        """Drop the limits if many more targets lie outside than before: the stream has drifted."""
         if self.limits is None:
             return
         limits, self.limits = self.limits, None
@@ -248,14 +249,14 @@ class LearnedTargets(Recorded):
 
 @dataclass(frozen=True)
 class Learnable:
-    """What components learn of rows, wherever these are."""
+    """Map from rows to rows as components learn them, to be used where the rows lie."""
 
     targets: LearnedTargets
     n_outputs: int
     dtype: Any
 
     def __call__(self, X: Any, targets: Array, weights: Array) -> Rows:
-        """Rows with what is learned, of inputs, encoded targets and weights."""
+        """Return rows as components learn them, from inputs, encoded targets and weights."""
         loss, sizes = self.targets.loss, (self.n_outputs, self.dtype)
         return self.targets(coded_rows(loss, X, targets, weights, *sizes))
 
@@ -263,20 +264,20 @@ class Learnable:
 def limits_of(rows: Rows) -> Limits | None:
     """Find limits outside which targets are wrong, rather than right and rare.
 
-    A pilot learns the targets as they are, within limits around their median, and around a function
-    that has the least absolute error. Limits are for good if what the pilot then says of rows that
-    it left out has the lower absolute error by many standard errors; where targets are rare but
-    right they help by a few at most.
+    A pilot fit learns the targets three times: as they are, clipped to limits around their median,
+    and clipped to limits around a function with the least absolute error. Limits are used if they
+    lower the absolute error of its leave-one-out predictions by many standard errors. If targets
+    are rare but right, limits lower it by a few standard errors at most.
 
     Parameters
     ----------
     rows : Rows
-        In random order, with the targets that are learned by least squares.
+        Rows in random order, with the targets that are learned by least squares.
 
     Returns
     -------
     limits : Limits or None
-        None for none.
+        None if targets are not clipped.
     """
     rows = rows[:_ROWS]
     middle = weighted_medians(rows.targets, rows.weights)
@@ -308,5 +309,5 @@ def limits_of(rows: Rows) -> Limits | None:
 
 
 def _sure(gains: Array) -> float:
-    """Mean in units of its standard error."""
+    """Return the mean of gains, in units of its standard error."""
     return float(gains.mean() / max(gains.std() / np.sqrt(gains.size), _TINY))

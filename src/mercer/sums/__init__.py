@@ -1,4 +1,4 @@
-"""Second-order learning in bounded memory: sums over the rows, and what is solved with them."""
+"""Second-order learning in bounded memory: sums over rows, and the problems solved with them."""
 
 from mercer.numerics.factor import RidgeFactor, factor_ridge
 from mercer.sums.basis import (

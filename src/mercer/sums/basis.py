@@ -1,4 +1,4 @@
-"""Fixed sets of features, in which functions are linear, and the points that they are built on."""
+"""Fixed sets of features, in which functions are linear, and the choice of dictionary points."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ Indices = NDArray[np.int64]
 
 #: Ways of choosing centres.
 CENTERS = ("kmeans", "uniform", "leverage")
-# Rows that are looked at; more of them move the centres by less than their own noise.
+# Most rows that choose centres; more rows would move centres by less than sampling noise.
 _MOST_ROWS = 30_000
-_PILOTS = 1000  # of leverage scores
+_PILOTS = 1000  # sampled points for leverage scores
 _CHUNK = 4096
-# Rows whose features are computed at a time: few, so that two threads end at the same time.
+# Rows whose features are computed at a time: few, so that threads finish at about the same time.
 _TILE = 192
-# Mapped inputs beyond this count as this in single precision, whose products would overflow.
+# Mapped inputs are clipped to this in single precision, as products would overflow beyond it.
 _FARTHEST = 1e30
-# Clusters of rows with more columns than the first are those of so many principal components:
-# many columns cost much, and their noise hides which centre is nearest.
+# Rows with more columns than the first number are clustered by so many principal components: many
+# columns cost much, and their noise hides which centre is nearest.
 _MANY_COLUMNS, _COMPONENTS = 64, 50
 
 
 class Basis(Protocol):
     """A fixed set of features, in which functions are linear.
 
-    Bases that are equal have the same features, to the last bit; without an ``__eq__`` of its own a
-    basis equals itself only.
+    Equal bases have the same features, to the last bit. Without an ``__eq__``, a basis equals only
+    itself.
     """
 
     @property
@@ -49,26 +49,26 @@ class Basis(Protocol):
         ...
 
     def features(self, X: Any) -> Any:
-        """Features of rows, shape (n, M), C-ordered and the caller's own, or `LeafFeatures`."""
+        """Return features of rows, (n, M), as a new C-ordered array, or `LeafFeatures`."""
         ...
 
     def penalty(self) -> NDArray[np.float64] | None:
-        """Matrix P of the squared norm c'Pc of a function; None for the identity."""
+        """Return the matrix P of the squared norm c'Pc of a function; None for the identity."""
         ...
 
 
 class KernelBasis:
-    """Kernel functions at the points of a fixed dictionary.
+    """Basis of kernel functions at the points of a fixed dictionary.
 
     Parameters
     ----------
     kernel : Kernel
-        With its numbers resolved.
+        Kernel with its numbers resolved.
     points : ndarray of shape (n_points, n_features)
         Dictionary, in units of the inputs.
     dtype : dtype or None, default=None
-        In what features are computed once rows are mapped, float32 or float64; None for that of
-        the points.
+        Type in which features are computed from mapped rows, float32 or float64; None for the type
+        of the points.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class KernelBasis:
         self.kernel = kernel
         self.points = points
         self.dtype = points.dtype if dtype is None else np.dtype(dtype)
-        # A map is applied to the dictionary once.
+        # Apply a fixed map to the dictionary only once.
         self._map, self._inner = None, kernel
         if isinstance(kernel, Mapped) and isinstance(kernel.map, FixedMap):
             self._map, self._inner = kernel.map, kernel.kernel
@@ -95,7 +95,7 @@ class KernelBasis:
         return len(self.points)
 
     def __eq__(self, other: object) -> bool:
-        """Whether kernel, points and their dtype are the same."""
+        """Whether kernels, points and types are the same."""
         return isinstance(other, KernelBasis) and (
             self.kernel == other.kernel
             and self.points.dtype == other.points.dtype
@@ -107,10 +107,10 @@ class KernelBasis:
 
     @cached_property
     def precise(self) -> KernelBasis:
-        """The same features in double precision, in which models predict.
+        """The same basis in double precision, which models predict in.
 
-        Coefficients may be so large that the last bits of single kernel values, which depend on the
-        rows beside, are seen in the values.
+        The last bits of kernel values in single precision depend on which rows are computed
+        together. Large coefficients would make the difference visible in predictions.
         """
         if self.dtype == self.points.dtype == np.float64:
             return self
@@ -123,7 +123,7 @@ class KernelBasis:
         return images.astype(self.dtype, copy=False)
 
     def features(self, X: Any) -> Floats:
-        """Kernel values between rows and points, shape (n, n_points), in :attr:`dtype`."""
+        """Return kernel values between rows and points, (n, n_points), in :attr:`dtype`."""
         values: Floats = np.empty((X.shape[0], self.size), self.dtype)
 
         def fill(some: slice) -> None:
@@ -134,34 +134,34 @@ class KernelBasis:
         return values
 
     def gram(self) -> Floats:
-        """Kernel matrix of the points, as a new array in :attr:`dtype`."""
+        """Return the Gram matrix of the points, as a new array in :attr:`dtype`."""
         return self._inner(self._images, self._images)
 
     def penalty(self) -> NDArray[np.float64]:
-        """Kernel matrix of the points, in float64."""
+        """Return the Gram matrix of the points, in float64."""
         images = np.asarray(self._images, dtype=np.float64)
         return np.asarray(self._inner(images, images), dtype=np.float64)
 
 
 def in_single(images: Any) -> Any:
-    """Return mapped rows in single precision, cut to where their products do not overflow."""
+    """Return mapped rows in single precision, clipped so that products do not overflow."""
     return np.clip(images, -_FARTHEST, _FARTHEST).astype(np.float32, copy=False)
 
 
 class FeatureTable:
-    """Features of rows that are visited again and again; a row's only input is its number.
+    """Stored features of rows that are visited repeatedly; the only input of a row is its number.
 
     Parameters
     ----------
     basis : Basis
-        Where they come from.
+        Basis of the features.
     X : ndarray of shape (n_rows, n_features)
         The rows.
 
     Attributes
     ----------
     values : ndarray of shape (n_rows, n_features)
-        The features of all rows, in float64: steps on them are not cut where rounding is coarse.
+        Features of all rows, in float64, so that coarse rounding does not limit steps on them.
 
     Examples
     --------
@@ -183,21 +183,21 @@ class FeatureTable:
 
     @property
     def numbers(self) -> NDArray[np.int64]:
-        """All rows, shape (n_rows, 1)."""
+        """Numbers of all rows, shape (n_rows, 1)."""
         return np.arange(len(self.values))[:, np.newaxis]
 
     def features(self, X: Any) -> Floats:
-        """Features of rows of given numbers, shape (n, 1)."""
+        """Return features of the rows with given numbers, shape (n, 1)."""
         values: Floats = self.values[X[:, 0]]
         return values
 
     def penalty(self) -> NDArray[np.float64] | None:
-        """Return the penalty of the basis whose features these are."""
+        """Return the penalty of the basis of the features."""
         return self._basis.penalty()
 
 
 def check_same_basis(mine: Basis, theirs: Basis) -> None:
-    """Raise ValueError if sums on two bases are no sums of the same features."""
+    """Raise ValueError if two bases have different features, so that sums cannot be merged."""
     if mine is theirs or mine == theirs:
         return
     if isinstance(mine, KernelBasis) and isinstance(theirs, KernelBasis):
@@ -231,31 +231,31 @@ def choose_centers(
     kernel: Kernel | None = None,
     seed: int = 0,
 ) -> Floats:
-    r"""Points for a dictionary: all rows if there are few, else some or the means of some.
+    r"""Choose the points of a dictionary: all rows if there are few, else some rows or means.
 
     Rows that are equal, after the map of a ``Mapped`` kernel, count as one.
 
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_features)
-        Finite rows, float64 or float32, at least one. Of more than 30,000 and ``size`` a sample is
-        looked at.
+        Finite rows, float64 or float32, at least one. If there are more than 30,000 rows, and more
+        than ``size``, a sample of them is used.
     size : int
-        How many points there may be.
+        Most points.
     method : {"kmeans", "uniform", "leverage"}, default="kmeans"
-        ``"kmeans"``: the means of clusters (Lloyd's algorithm). Behind a ``Mapped`` kernel the
-        clusters are those of the mapped rows; of more than 64 columns, those of 50 principal
-        components. The points are the means of their rows, which an
-        affine map sends to the centres; behind another map they are the rows nearest to the
-        centres. ``"uniform"``: rows drawn at random. ``"leverage"``: rows drawn with probabilities
-        in proportion to their ridge leverage scores, so that rare kinds of rows are represented.
+        ``"kmeans"``: means of clusters (Lloyd's algorithm). With a ``Mapped`` kernel, mapped rows
+        are clustered; rows of more than 64 columns are clustered by 50 principal components. The
+        points are the means of the rows of each cluster, which an affine map sends to the centres;
+        with another map they are the rows nearest to the centres. ``"uniform"``: rows drawn at
+        random. ``"leverage"``: rows drawn with probabilities proportional to their ridge leverage
+        scores, so that rare kinds of rows are represented.
     labels : ndarray of shape (n_rows,) of int, default=None
-        Class numbers: each class gets centres of its own, in proportion to its rows but at least
-        one. For "kmeans".
+        Class numbers, for "kmeans": each class is clustered separately, and gets a number of points
+        proportional to its rows, but at least one.
     kernel : Kernel, default=None
-        With its numbers resolved. Needed by "leverage", and by maps.
+        Kernel with its numbers resolved. Needed by "leverage", and to apply a map.
     seed : int, default=0
-        Of the sample and the choice.
+        Seed of the sample and of the choice.
 
     Returns
     -------
@@ -301,7 +301,7 @@ def choose_centers(
                 "regression. Pass the kernel, or use 'kmeans' or 'uniform'."
             )
         scores = _leverage_scores(X[firsts], kernel, generator)
-        # The largest of log(score) plus Gumbel noise are drawn without replacement.
+        # Rows with the largest log(score) plus Gumbel noise are a draw without replacement.
         keys = np.log(np.maximum(scores, 1e-300)) + generator.gumbel(size=scores.size)
         return _picked(X, firsts[np.argsort(-keys, kind="stable")[:size]])
     if image.shape[1] > _MANY_COLUMNS:
@@ -326,12 +326,12 @@ def choose_centers(
 
 
 def _picked(X: Floats, numbers: Indices) -> Floats:
-    """Return some rows, in their order."""
+    """Return the rows with given numbers, in their original order."""
     return np.take(X, np.sort(numbers), axis=0)
 
 
 def _image(X: Floats, kernel: Kernel | None) -> Floats:
-    """Rows as the kernel sees them."""
+    """Return rows after the map of a ``Mapped`` kernel."""
     if not isinstance(kernel, Mapped):
         return X
     image: Floats = np.ascontiguousarray(kernel.unwrapped()[0](X), dtype=X.dtype)
@@ -339,7 +339,7 @@ def _image(X: Floats, kernel: Kernel | None) -> Floats:
 
 
 def _shares(counts: Indices, size: int) -> Indices:
-    """Share out ``size`` points in proportion to counts: at least one each, at most the count."""
+    """Divide ``size`` points in proportion to counts: each gets at least one, at most its count."""
     ideal = size * counts / counts.sum()
     shares: Indices = np.clip(np.floor(ideal), 1, counts).astype(np.int64)
     while shares.sum() > size:
@@ -350,10 +350,10 @@ def _shares(counts: Indices, size: int) -> Indices:
 
 
 def _means(X: Floats, image: Floats, size: int, seed: int, affine: bool) -> Floats:
-    """Means of the rows of the clusters; or, if not affine, the rows nearest to the centres."""
+    """Return the means of clusters of rows or, if not affine, the rows nearest to the centres."""
     rows = image.astype(np.float32)
     if not np.isfinite(rows).all():
-        rows = image  # beyond the range of single precision
+        rows = image  # values exceed the range of single precision
     clusters = Cells(k_means(rows, size, seed))
     cells = clusters.of(rows)
     n = len(rows)
@@ -370,7 +370,7 @@ def _means(X: Floats, image: Floats, size: int, seed: int, affine: bool) -> Floa
 
 
 def _leverage_scores(X: Floats, kernel: Kernel, generator: np.random.Generator) -> Array:
-    """Ridge leverage scores of rows, on a sample of them."""
+    """Return approximate ridge leverage scores of rows, from kernel functions at a sample."""
     pilots = X[np.sort(generator.choice(len(X), min(_PILOTS, len(X)), replace=False))]
     statistics = Statistics(len(pilots), 1)
     for start in range(0, len(X), _CHUNK):

@@ -1,4 +1,4 @@
-"""Ridge regressions in the cells of a partition, one for each cell: of all its rows, or by sums."""
+"""Ridge regressions in the cells of a partition: each cell fits all its rows, or uses sums."""
 
 from __future__ import annotations
 
@@ -32,31 +32,32 @@ Array = NDArray[np.float64]
 
 #: Ridges that cells try, from the strongest to the weakest.
 CELL_RIDGES = 10.0 ** -np.arange(1.0, 7.0, 0.5)
-# Number of the ridge that they begin with.
+# Number of the ridge that cells try first.
 _FIRST = 4
 # Rows that are mapped and placed at a time.
 _CHUNK = 4096
-# Rows as a multiple of its points from which a cell that has chosen them anew predicts by them.
+# A cell with new points predicts by them once it has so many times as many rows as points.
 _TRUSTED = 2
-# Cells, spread evenly, whose errors choose the ridge of all: that keep their rows, or have sums.
+# Number of cells, spread evenly, whose errors choose the ridge of all cells: if cells keep their
+# rows, and if all have sums.
 _ASKED, _ASKED_SUMS = 10, 64
-# A cell that is full goes on where no more than such a part of its rows are distinct.
+# A full cell keeps its rows if at most this share of them is distinct.
 _REPEATED = 0.75
-# Where old rows are forgotten, rows as a multiple of its points, and times over which they fade,
-# until a cell chooses its points anew.
+# If old rows are forgotten, a cell chooses its points anew after so many times as many rows as
+# points, and after so many time constants of forgetting.
 _CROWDED, _FADED = 8, 4.0
-# Ridges below this need double precision; and more than rounding can ask for.
+# Ridges below the first need double precision; rounding never needs a ridge above the second.
 _WEAK, _STRONGEST = 3e-7, 1e6
 
 
 class LocalFunction(NamedTuple):
-    """What a cell predicts with: f(x) = sum_i c_i (k(x, d_i) + constant), cut to a range."""
+    """Function of a cell: f(x) = sum_i c_i (k(x, d_i) + constant), clipped to a range."""
 
     kernel: Kernel
     constant: float
     points: Array  # (n_points, n_features)
     coefficients: Array  # (n_points, n_outputs)
-    range: Array  # (2, n_outputs): lowest and highest value; the other way round for any
+    range: Array  # (2, n_outputs): lowest and highest value; reversed for no limits
 
     @property
     def size(self) -> int:
@@ -64,52 +65,52 @@ class LocalFunction(NamedTuple):
         return len(self.points)
 
     def penalty(self) -> Any:
-        """Kernel matrix of the points."""
+        """Return the Gram matrix of the points."""
         return self.features(self.points)
 
     def features(self, X: Any) -> Any:
-        """Kernel values, (n, n_points), in the precision of the points."""
+        """Return kernel values plus the constant, (n, n_points), in the precision of the points."""
         K: Any = self.kernel(X.astype(self.points.dtype, copy=False), self.points)
         K += K.dtype.type(self.constant)
         return K
 
     def evaluate(self, X: Any) -> Array:
-        """Values at rows, (n, n_outputs), within the range.
+        """Return values at rows, (n, n_outputs), clipped to the range, in double precision.
 
-        In double precision: coefficients may be so large that the last bits of single kernel
-        values, which depend on the rows beside, are seen in the values.
+        In single precision, the last bits of kernel values depend on which rows are computed
+        together, and large coefficients would make the difference visible.
         """
         precise = self._replace(points=self.points.astype(np.float64, copy=False))
         values: Array = scaled_product(precise.features(X), self.coefficients)
         return cut(values, self.range)
 
     def mapped(self, codes: Array, offset: Array) -> LocalFunction:
-        """Return the same function with other outputs."""
+        """Return the function with outputs mapped by ``codes``; the range gets the offset, too."""
         ends = mapped_range(self.range, codes, offset)
         return self._replace(coefficients=self.coefficients @ codes, range=ends)
 
 
 class Cell:
-    """Sums over the rows of a cell.
+    """Ridge regression on the rows of one cell, from the rows themselves or from sums.
 
-    A cell keeps its rows, all of which are points, until it is full. Then it is split, or
-    :meth:`freeze` takes some of them as its dictionary, and sums take the place of rows.
+    A cell keeps its rows, each of which is a point, until it is full. Then it is split, or
+    :meth:`freeze` makes some rows its dictionary for good and replaces the rows by sums.
 
     Parameters
     ----------
     kernel : Kernel
-        Kernel inside the cell, resolved.
+        Kernel inside the cell, with its numbers resolved.
     constant : float
-        Added to it.
+        Constant added to the kernel.
     size : int
-        Largest number of points beside sums.
+        Most points once the cell has sums.
     rows : Rows
-        Rows to begin with or none, in the precision in which it computes; they do not count as
+        Rows to begin with, or none; their type is the precision of the cell. They do not count as
         learned.
     before : LocalFunction or None, default=None
-        What to predict with while there are few rows of the cell's own.
+        Function to predict with while the cell has few rows.
     forgetting : float, default=1.0
-        Factor of the sums for each row that is learned.
+        Factor that the sums are multiplied by for each new row.
     """
 
     def __init__(
@@ -123,12 +124,12 @@ class Cell:
     ) -> None:
         n_features, n_outputs = rows.X.shape[1], rows.targets.shape[1]
         none = np.empty((0, n_features), rows.X.dtype)
-        #: Lowest and highest target learned; infinite, the other way round, without any.
+        #: Lowest and highest target learned; infinity and minus infinity without any.
         self.range = no_range(n_outputs)
         self.function = LocalFunction(kernel, constant, none, np.empty((0, n_outputs)), self.range)
         self.size = size
         self.before = before
-        #: Rows of its own from which what it predicted before is given up.
+        #: Number of rows from which the cell no longer predicts with ``before``.
         self.patience = 0
         self.forgetting = forgetting
         self.rows: Rows | None = rows
@@ -137,16 +138,16 @@ class Cell:
 
     @property
     def is_filling(self) -> bool:
-        """Whether it keeps its rows."""
+        """Whether the cell keeps its rows."""
         return self.rows is not None
 
     @property
     def predictor(self) -> LocalFunction:
-        """Function to predict with."""
+        """The function to predict with: ``before``, if there is one."""
         return self.function if self.before is None else self.before
 
     def learn(self, rows: Rows) -> None:
-        """Add rows."""
+        """Add rows to the kept rows or the sums."""
         self.n_rows += len(rows)
         self.range = wider_range(self.range, rows.targets)
         if self.statistics is not None:
@@ -159,24 +160,24 @@ class Cell:
         add_rows(statistics, self.function, rows, self.forgetting, max(len(rows), 1))
 
     def is_full(self, keeps: int) -> bool:
-        """Whether it has so many rows, once those that repeat are one with all their weight."""
+        """Whether the cell has ``keeps`` rows, nearly all distinct; repeated rows are merged."""
         assert self.rows is not None
         if len(self.rows) < keeps:
             return False
-        if self.forgetting == 1.0:  # else rows weigh by their age
+        if self.forgetting == 1.0:  # otherwise the weight of a row depends on its place
             self.rows = self.rows.without_repeats()
         return len(self.rows) > _REPEATED * keeps
 
     def freeze(self) -> None:
-        """Let the first rows be the dictionary for good, and sums take the place of rows."""
+        """Make the first distinct rows the dictionary for good, and replace the rows by sums."""
         assert self.rows is not None
         rows, before = self.rows, self.predictor
         chosen = distinct_rows(rows.X)[: self.size]
         n_outputs = rows.targets.shape[1]
         none = np.zeros((chosen.size, n_outputs))
-        # It predicts as it did until it is solved.
+        # Until it is solved, the cell predicts as before.
         self.before = before if before.size else None
-        points = rows.X[chosen].astype(np.float64)  # in which sums hide no eigenvalues
+        points = rows.X[chosen].astype(np.float64)  # single loses small eigenvalues
         self.function = self.function._replace(points=points, coefficients=none)
         self.statistics = Statistics(chosen.size, n_outputs)
         self._add(self.statistics, rows)
@@ -184,11 +185,11 @@ class Cell:
 
     @property
     def has_rows(self) -> bool:
-        """Whether it has enough rows of its own to predict by them."""
+        """Whether the cell has enough rows to predict by them instead of with ``before``."""
         return self.n_rows > 0 and (self.before is None or self.n_rows >= self.patience)
 
     def total(self) -> tuple[Array, float]:
-        """Weighted sum of the targets learned, (n_outputs,), and of the weights."""
+        """Return the weighted sum of the targets learned, (n_outputs,), and the sum of weights."""
         if self.statistics is not None:
             return self.statistics.target_sums, self.statistics.weight
         assert self.rows is not None
@@ -196,7 +197,7 @@ class Cell:
         return rows.weights @ rows.targets, float(rows.weights.sum())
 
     def values_at(self, held: Rows, ridge: float, most: int) -> Array:
-        """Values at rows, (n_held, n_outputs), by the cell's own, of which it has some."""
+        """Predict held out rows, (n_held, n_outputs), by a fit to the rows of the cell."""
         if self.rows is None:
             assert self.statistics is not None
             (w,) = solutions(self.statistics, self.function.penalty(), [ridge])
@@ -204,27 +205,28 @@ class Cell:
         if self.forgetting == 1.0 and len(held) <= most:
             exact, fit, _ = self._exact(Rows.joined([self.rows, held]), ridge)
             return cut(held.targets - exact.held_out(fit, len(held)), self.range)
-        # Beside younger rows the first ones would weigh less than by themselves.
+        # In a joint fit the later, held out rows would reduce the weights of the cell's rows.
         alone = self._fitted(self.rows, ridge, most)._replace(range=self.range)
         return alone.evaluate(held.X)
 
     def solve(self, held: Rows | None, ridge: float, most: int) -> Array | None:
-        """Solve with some more rows; predictions go by the cell's own rows from now on.
+        """Fit the rows of the cell and held out rows; predictions use this fit from now on.
 
         Parameters
         ----------
         held : Rows or None
-            Rows that are not learned, which the solution is to have, too.
+            Held out rows, which only this solution includes; they are not learned.
         ridge : float
-            The ridge.
+            Ridge parameter.
         most : int
-            Rows beyond which those that are not learned are no points of a cell that keeps its own,
-            unless there is nothing else.
+            Number of held out rows up to which a cell that keeps its rows predicts them from the
+            joint fit. More are predicted by a separate fit without them.
 
         Returns
         -------
         values : ndarray of shape (n_held, n_outputs) or None
-            Values at these rows by all others; None if there are none of either.
+            Predictions for the held out rows by a fit to the rows of the cell; None if either are
+            missing.
         """
         ends = self.range if held is None else wider_range(self.range, held.targets)
         values = None
@@ -245,7 +247,7 @@ class Cell:
             n, together = len(self.rows), Rows.joined([self.rows, held])
             exact, fit, function = self._exact(together, ridge)
             values = cut(held.targets - exact.held_out(fit, len(held)), self.range)
-            self.rows = together[:n]  # which are points: in memory once
+            self.rows = together[:n]  # shares memory with the points
         else:
             values = self.values_at(held, ridge, most)
             function = self._fitted(Rows.joined([self.rows, held]), ridge, most)
@@ -254,7 +256,7 @@ class Cell:
         return values
 
     def _fitted(self, rows: Rows, ridge: float, most: int) -> LocalFunction:
-        """Fit to rows: exact, or by sums where they are too many."""
+        """Fit rows: exactly, or by sums on the last distinct rows if there are too many."""
         if len(rows) <= 2 * most:
             return self._exact(rows, ridge)[2]
         if self.forgetting == 1.0:
@@ -269,7 +271,7 @@ class Cell:
         return function._replace(coefficients=np.ascontiguousarray(w))
 
     def _exact(self, rows: Rows, ridge: float) -> tuple[ExactRidge, ExactFit, LocalFunction]:
-        """Fit with a point at every row, in double precision where the ridge is too weak."""
+        """Fit with a point at every row, in double precision if the ridge is too weak."""
         aged = rows.discounted(self.forgetting)
         for dtype in (rows.X.dtype, np.dtype(np.float64)) if ridge >= _WEAK else (np.float64,):
             function = self.function._replace(points=rows.X.astype(dtype, copy=False))
@@ -277,7 +279,7 @@ class Cell:
             fit = exact.fit(ridge)
             if fit is not None:
                 break
-        while fit is None:  # rows that hardly differ: rounding wants more
+        while fit is None:  # rows hardly differ: rounding needs a stronger ridge
             if not ridge < _STRONGEST:
                 raise ValueError(
                     f"{function.kernel!r} is not positive definite on {len(rows)} rows. Use "
@@ -289,7 +291,7 @@ class Cell:
         return exact, fit, function._replace(coefficients=coefficients)
 
     def merged(self, other: Cell) -> Cell:
-        """Return a cell of the rows of both, those of ``other`` first; both stay as they are.
+        """Return a new cell with the rows of both, those of ``other`` first; both stay unchanged.
 
         Raises
         ------
@@ -305,7 +307,7 @@ class Cell:
         made = copy.copy(self if self.rows is None else other)
         made.before = self.before if other.before is not None else None
         if self.rows is not None:
-            # As if these rows went on where the other's end.
+            # As if these rows had arrived after the rows of the other cell.
             if made.statistics is not None:
                 made.statistics = made.statistics.copy()
             else:
@@ -345,9 +347,9 @@ class Cell:
         return made
 
     def renewed(self, rows: Rows) -> Cell:
-        """Return a cell that has these rows or none, and predicts as this one until it is solved.
+        """Return a cell with new rows or none, which predicts as this one until it is solved.
 
-        Without rows it keeps the range of the targets.
+        Without rows, it keeps the range of the targets.
         """
         kernel, constant = self.function.kernel, self.function.constant
         before = self.predictor if self.predictor.size else None
@@ -357,24 +359,24 @@ class Cell:
         return made
 
     def compact(self) -> Cell:
-        """Return a cell that predicts as this one, and has neither rows nor sums."""
+        """Return a cell that predicts as this one, without rows and sums."""
         made = copy.copy(self)
         made.rows = made.statistics = None
         return made
 
     def predict_constant(self, values: Array, at: Array) -> None:
-        """Predict these values around a point while there is no row."""
+        """Predict given values around a point ``at``; for cells without rows."""
         self.function = self.function._replace(points=at[np.newaxis])
         height = self.function.penalty()[0, 0]
         self.function = self.function._replace(coefficients=values[np.newaxis] / height)
         self.function = self.function._replace(range=no_range(len(values)))
 
     def evaluate(self, X: Array) -> Array:
-        """Values at rows of the cell, (n, n_outputs), within the range of the targets seen."""
+        """Return values at rows of the cell, (n, n_outputs), clipped to the targets' range."""
         return self.predictor.evaluate(X)
 
     def map_targets(self, codes: Array, offset: Array) -> None:
-        """Take over other outputs: see :meth:`mercer.sums.Statistics.map_targets`."""
+        """Replace the targets y by y @ codes + offset, and the outputs accordingly."""
         self.function = self.function.mapped(codes, offset)
         self.before = None if self.before is None else self.before.mapped(codes, offset)
         if self.rows is not None:
@@ -385,58 +387,58 @@ class Cell:
 
 
 def no_range(n_outputs: int) -> Array:
-    """Range without a target in it, which cuts nothing: (2, n_outputs)."""
+    """Return the range of no targets, which clips nothing: (2, n_outputs)."""
     return np.repeat([[np.inf], [-np.inf]], n_outputs, axis=1)
 
 
 def wider_range(ends: Array, targets: Array) -> Array:
-    """Range with these targets in it, too."""
+    """Return the range extended to include targets."""
     low, high = targets.min(axis=0), targets.max(axis=0)
     return np.stack([np.minimum(ends[0], low), np.maximum(ends[1], high)])
 
 
 def mapped_range(ends: Array, codes: Array, offset: Array) -> Array:
-    """Range of the targets y @ codes + offset."""
+    """Return the range of the targets y @ codes + offset."""
     if ends[0, 0] > ends[1, 0]:
         return no_range(offset.size)
     return np.sort(ends @ codes + offset, axis=0)
 
 
 def cut(values: Array, ends: Array) -> Array:
-    """Values within a range; they are changed in place."""
+    """Clip values to a range, in place."""
     return values if ends[0, 0] > ends[1, 0] else np.clip(values, *ends, out=values)
 
 
 class CellsPart:
-    """Kernel expansion with a partitioned kernel, fitted cell by cell by least squares.
+    """Kernel expansion with a partitioned kernel, fitted by ridge regression in each cell.
 
-    Learning a row costs what one cell costs, however many there are. A cell's predictions are
-    cut to the range of the targets it has seen.
+    The cost of learning a row does not depend on the number of cells. Predictions of a cell are
+    clipped to the range of the targets that it learned.
 
     Parameters
     ----------
     partition : Partitioned
-        Kernel of mapped rows, resolved.
+        Kernel of mapped rows, with its numbers resolved.
     map : FixedMap or None
-        Map of the inputs; None for none.
+        Map of the inputs, if any.
     size : int
-        Points of a cell beside sums.
+        Most points of a cell once it has sums.
     n_outputs : int
         Number of targets C.
     max_cells : int, default=0
-        Cells that are full are split while there are fewer cells than this, and have sums then.
+        A full cell is split while there are fewer cells than this; after that it gets sums.
     forgetting : float, default=1.0
-        Factor of a cell's sums for each row that it learns.
+        Factor that the sums of a cell are multiplied by for each row that it learns.
     keeps : int or None, default=None
-        Rows with which a cell is full, all of which are points until then; None for ``size``.
+        Number of rows at which a cell is full; until then, each row is a point. None for ``size``.
     dtype : dtype, default=float64
-        In what cells that keep their rows compute, where their ridge is not too weak for it.
+        Type in which cells that keep their rows compute, unless the ridge is too weak for it.
     first_ridge : int, default=4
-        Number of the ridge to begin with, among ``CELL_RIDGES``.
+        Number of the ridge to try first, in ``CELL_RIDGES``.
     """
 
     form = "cells"
-    #: Whether its cells are split along columns, wherever they are laid out.
+    #: Whether cells are split along columns, wherever they are laid out.
     along_columns = True
 
     def __init__(
@@ -470,7 +472,7 @@ class CellsPart:
         ]
 
     def no_rows(self) -> Rows:
-        """No rows, as cells keep them."""
+        """Return an empty :class:`Rows` of the type that cells keep."""
         return Rows.none(self.partition.n_features, self.n_outputs, self.dtype)
 
     @property
@@ -485,11 +487,11 @@ class CellsPart:
 
     @property
     def n_points(self) -> int:
-        """Points of all cells."""
+        """Number of points of all cells."""
         return sum(len(cell.predictor.points) for cell in self.cells)
 
     def place(self, X: Any) -> tuple[Any, dict[int, NDArray[np.int64]]]:
-        """Images of rows, in the precision of the part, and which of them are in which cell."""
+        """Return mapped rows, in the precision of the part, and the row numbers of each cell."""
         images = np.empty((len(X), self.partition.n_features), self.dtype)
         cells = np.empty(len(X), np.int64)
 
@@ -505,10 +507,11 @@ class CellsPart:
         return images, rows_by_cell(cells)
 
     def learn(self, rows: Rows) -> None:
-        """Add rows to those of their cells, or to the sums."""
+        """Add rows to their cells; split, freeze or renew cells that become full."""
         images, members = self.place(rows.X)
         mapped = Rows(images, rows.targets, rows.weights)
-        # Just when a cell has so many rows, and the first one first, however the stream is cut.
+        # Cells are handled in the order in which they become full, and at that very row, so that
+        # results do not depend on how the stream is cut into batches.
         queue = [(at, c) for c, mine in members.items() if (at := self._filled_at(c, mine)) >= 0]
         heapq.heapify(queue)
         while queue:
@@ -530,12 +533,12 @@ class CellsPart:
         in_order(lambda number: self.cells[number].learn(mapped[members[number]]), members)
 
     def _filled_at(self, number: int, mine: NDArray[np.int64]) -> int:
-        """Which of these rows fills a cell; -1 for none."""
+        """Return the number of the row that fills a cell; -1 if none does."""
         room = self._room(self.cells[number])
         return int(mine[int(room) - 1]) if 0 < room <= len(mine) else -1
 
     def _room(self, cell: Cell) -> float:
-        """Rows that a cell takes before it is split, frozen or renewed."""
+        """Return how many more rows a cell takes before it is split, frozen or renewed."""
         if cell.rows is not None:
             return self.keeps - len(cell.rows)
         if self.forgetting == 1.0:
@@ -546,7 +549,7 @@ class CellsPart:
         return cell.is_filling and self._room(cell) <= 0
 
     def _relieve(self, number: int) -> None:
-        """Split a cell that is full, let sums take the place of its rows, or renew its points."""
+        """Split a full cell, or replace its rows by sums; renew the points of a cell with sums."""
         cell = self.cells[number]
         if not cell.is_filling:
             self._renew(number)
@@ -554,24 +557,24 @@ class CellsPart:
             cell.freeze()
 
     def _split(self, number: int) -> bool:
-        """Divide a cell and its rows; its halves predict as it did until they are solved."""
+        """Split a cell and its rows; the halves predict as the cell until they are solved."""
         cell = self.cells[number]
         assert cell.rows is not None
         if len(self.cells) >= self.max_cells:
             return False
         try:
-            # Whose rows they are is known.
+            # No check is needed, as all rows are known to be in the cell.
             seed = len(self.cells)
             self.partition = self.partition.split(number, cell.rows.X, seed, check=False)
         except ValueError:
-            return False  # its rows are too much alike
+            return False  # the rows are too much alike
         last = self.partition.last_half(cell.rows.X)
         self.cells[number] = cell.renewed(cell.rows[~last])
         self.cells.append(cell.renewed(cell.rows[last]))
         return True
 
     def _renew(self, number: int) -> None:
-        """Let a cell choose its points anew: the rows that they are have long been forgotten."""
+        """Let a cell choose new points, as the rows behind its points are long forgotten."""
         cell = self.cells[number]
         assert cell.statistics is not None
         equations = cell.statistics, cell.function.penalty()
@@ -580,22 +583,23 @@ class CellsPart:
         self.cells[number].patience = _TRUSTED * self.size
 
     def merge(self, other: CellsPart) -> None:
-        """Add the rows that another part has learned, which stays as it is.
+        """Add the rows that another part has learned; the other part stays unchanged.
 
-        They count as having come before those of this one, cell by cell. A cell that keeps its
-        rows takes them over, or is taken over; two that have fixed their dictionaries need to have
-        the same. Predictions go by all rows from the next solution on.
+        In each cell, the rows of the other part count as older than the rows of this one. If one of
+        two cells keeps its rows, these are added to the other cell. If both have fixed
+        dictionaries, the dictionaries must be equal. Predictions use all rows after the next
+        solution.
 
         Parameters
         ----------
         other : CellsPart
-            Of the same partition.
+            Part with the same partition.
 
         Raises
         ------
         ValueError
-            If the partitions, the dictionaries or the settings differ; neither part has changed
-            then.
+            If the partitions, the dictionaries or the settings differ; both parts are then
+            unchanged.
         """
         for name in ("partition", "map", "size", "max_cells", "keeps", "dtype"):
             check_alike(
@@ -619,16 +623,16 @@ class CellsPart:
 
     @classmethod
     def joined(cls, whole: CellsPart, regions: Sequence[CellsPart]) -> CellsPart:
-        """Part of all cells of several, which are solved, each in one cell of a partition.
+        """Return a part with the cells of several solved parts, one for each cell of a partition.
 
-        It predicts, and has neither rows nor sums.
+        The result only predicts; it has neither rows nor sums.
 
         Parameters
         ----------
         whole : CellsPart
-            Of the partition; stays as it is.
+            Part with the partition; unchanged.
         regions : sequence of CellsPart
-            One for each of its cells, without a map.
+            One part for each cell of the partition, without a map.
         """
         made = copy.copy(whole)
         made.partition = whole.partition.refined([region.partition for region in regions])
@@ -637,31 +641,31 @@ class CellsPart:
         return made
 
     def compact(self) -> Self:
-        """Return what is needed to predict: cells without rows and sums."""
+        """Return a part that only predicts: its cells have neither rows nor sums."""
         made = copy.copy(self)
         made.cells = [cell.compact() for cell in self.cells]
         return made
 
     def emptied(self) -> Self:
-        """Return the same cells without rows: for those that are learned elsewhere."""
+        """Return a part with the same cells without rows, to learn rows elsewhere."""
         empty = copy.copy(self)
         empty.cells = [cell.emptied() for cell in self.cells]
         return empty
 
     def solve(self, held: Rows) -> Array:
-        """Choose the ridge on rows that were not learned, then learn them for the moment, too.
+        """Choose the ridge on held out rows, then solve with these rows included.
 
-        All cells share it: one of many has few of these rows, too few to choose by.
+        All cells share the ridge, as each has too few held out rows to choose its own.
 
         Parameters
         ----------
         held : Rows
-            Rows kept back from :meth:`learn`.
+            Rows held out from :meth:`learn`.
 
         Returns
         -------
         predictions : ndarray of shape (n_held, n_outputs)
-            Values at the rows before they were learned.
+            Predictions for the held out rows by fits without them.
         """
         images, members = self.place(held.X)
         mapped = Rows(images, held.targets, held.weights)
@@ -687,7 +691,7 @@ class CellsPart:
         return predictions
 
     def _best_ridge(self, held: Rows, members: dict[int, NDArray[np.int64]]) -> float:
-        """Ridge with the least squared error at mapped rows, of some cells if there are many."""
+        """Return the ridge with the least squared error on held out rows, in a sample of cells."""
         able = [number for number in sorted(members) if self.cells[number].has_rows]
         n_asked = _ASKED if any(cell.is_filling for cell in self.cells) else _ASKED_SUMS
         places = np.linspace(0, len(able) - 1, min(len(able), n_asked)).astype(int)
@@ -715,7 +719,7 @@ class CellsPart:
         return np.asarray(sums / weight if weight > 0.0 else sums)
 
     def evaluate(self, X: Any) -> Array:
-        """Values at rows, shape (n, n_outputs)."""
+        """Return values at rows, shape (n, n_outputs)."""
         images, members = self.place(X)
         values = np.zeros((len(images), self.n_outputs))
 
@@ -739,18 +743,18 @@ class CellsPart:
 
     @property
     def sum_bytes(self) -> int:
-        """Memory of the sums and the rows in a file."""
+        """Bytes of the sums and the rows in a file."""
         return sum(
             4 * len(cell.function.points) ** 2 if cell.rows is None else cell.rows.n_bytes
             for cell in self.cells
         )
 
     def fix_ridge(self, ridge: float | None) -> None:
-        """Use this ridge and try no others; or, for None, choose among all again."""
+        """Use only this ridge; with None, choose among all ridges again."""
         self.ridges = CELL_RIDGES if ridge is None else np.array([ridge])
 
     def map_targets(self, codes: Array, offset: Array) -> None:
-        """Take over other outputs: see :meth:`mercer.sums.Statistics.map_targets`."""
+        """Replace the targets y of all cells by y @ codes + offset."""
         self.n_outputs = offset.size
         self.unit = np.ones(offset.size)
         for cell in self.cells:

@@ -1,4 +1,4 @@
-"""What a loss adds to a function that least squares found: a small function of rows and of it."""
+"""Correction of a least squares fit to another loss: a small function of the inputs and the fit."""
 
 from __future__ import annotations
 
@@ -20,33 +20,34 @@ from mercer.validation import positive, real
 
 Array = NDArray[np.float64]
 
-# Points, and rows that choose the ridge and the features.
+# Most points, and most rows that choose the ridge and the features.
 _POINTS, _JUDGES = 200, 2000
-# Rows from which there is more than a number for each score, and more than a line.
+# Rows from which a line is fitted instead of a constant per score, and from which a curve is.
 _LINE, _CURVE = 20, 200
-# Length scales in deviations of the values: of features of the values alone, and of those of the
-# inputs, too, which weigh so much beside them.
+# Length scale in standard deviations of the values: for features of the values alone, and for
+# features with the inputs; and the weight of the kernel of the inputs in the latter.
 _ALONE, _TOGETHER, _INPUTS = 0.5, 1.0, 0.3
-# Ridges from the strongest to the weakest, and how far above the least the loss is where weaker
-# ones are not tried, in units of the usual slope times the usual residual.
+# Ridges from the strongest to the weakest. Weaker ridges are not tried once the loss is so far
+# above the least, in units of the usual slope times the usual residual.
 _RIDGES, _WORSE = 10.0 ** -np.arange(0.0, 8.0), 0.02
-# Slopes that jump are means over so much of the usual residual to both sides, at these places.
+# Slopes with jumps are smoothed: they are means at these places, in units of this part of the usual
+# residual.
 _WIDTH, _PLACES = 0.1, (-0.8, -0.4, 0.0, 0.4, 0.8)
-_STEPS = 100  # of the descent
+_STEPS = 100  # most iterations of the descent
 _RANK, _TINY = 1e-6, 1e-300
-# Least deviation of values, in units of what they miss.
+# Least standard deviation of values, in units of the usual residual.
 _LEAST_SCALE = 0.2
 _CHUNK = 16_384
 
 
 @dataclass(frozen=True, eq=False)
 class Features(Recorded):
-    """What a correction is linear in: functions of the inputs x and of the values g(x)."""
+    """Features of a correction: kernel functions of the inputs x and of the values g(x)."""
 
-    kernel: Kernel | None  # of the inputs; None for the values alone
-    length: float  # of the values, in their deviations
+    kernel: Kernel | None  # kernel of the inputs; None for the values alone
+    length: float  # length scale of the values, in standard deviations
     points: Array  # (n_points, n_features)
-    values: Array  # (n_points, n_values), in deviations
+    values: Array  # (n_points, n_values), in standard deviations
 
     _record = Record(
         kernel=Maybe(Config(Kernel, lambda kernel: kernel.is_resolved)),
@@ -56,7 +57,7 @@ class Features(Recorded):
     )
 
     def __call__(self, X: Any, values: Array) -> Array:
-        """Features of rows, (n, n_points); values in their deviations."""
+        """Return features of rows, (n, n_points); values are in standard deviations."""
         squares = np.zeros((len(values), len(self.values)))
         for mine, theirs in zip(values.T, self.values.T, strict=True):
             squares += (mine[:, np.newaxis] - theirs) ** 2
@@ -70,23 +71,23 @@ class Features(Recorded):
 
 
 class Correction(Recorded):
-    r"""A function h of rows and of values g there, so that g + h minimises a loss.
+    r"""Function h of inputs and of values g there, chosen so that g + h minimises a loss.
 
-    Least squares finds the conditional mean g with all rows; what another loss wants beside it, a
-    quantile's distance or the shift that outliers ask for, is simpler and varies with g itself:
-    prices spread the more the higher they are. So h is :math:`a + B u + \sum_j c_j K(z, z_j)` of
-    z = (x, u), with u the values in their deviations and the product kernel
-    :math:`K = k_u + .3\, k_x (1 + k_u)`, or :math:`k_u` alone where rows held out say that it is
-    better.
+    Least squares estimates the conditional mean g from all rows. The minimiser of another loss
+    differs from g, by the distance to a quantile or a shift due to outliers. This difference is
+    simpler than g and varies with g: high prices spread more than low ones. So h is
+    :math:`a + B u + \sum_j c_j K(z, z_j)` of z = (x, u), with u the values in standard deviations
+    and the product kernel :math:`K = k_u + .3\, k_x (1 + k_u)`, or :math:`k_u` alone if that is
+    better on held out rows.
 
     Parameters
     ----------
     features : Features
-        Kernel functions at points; of no points for a line.
+        Kernel functions at points; without points, h is a line.
     centre, scale : ndarray of shape (n_values,)
-        What makes u = (g - centre) / scale.
+        Mean and scale in u = (g - centre) / scale.
     ends : ndarray of shape (2, n_values)
-        Lowest and highest u, beyond which h does not change.
+        Lowest and highest u, beyond which h is constant.
     line : ndarray of shape (1 + n_values, n_scores)
         a and B.
     coefficients : ndarray of shape (n_points, n_scores)
@@ -94,7 +95,7 @@ class Correction(Recorded):
     inner, scalars : ndarray
         Expectations g and scalars v of the risk at the minimum.
     clamped : float, default=0
-        Share of the rows there whose weights a safeguard of the risk changed.
+        Share of rows whose weights a safeguard of the risk changed, at the minimum.
     """
 
     _record = Record(
@@ -108,7 +109,8 @@ class Correction(Recorded):
         scalars=Numbers("n_scalars"),
         clamped=real(low=0.0, high=1.0),
     )
-    #: Risk, or mean loss, of halves of the rows by the other half (of few by themselves).
+    #: Risk, or mean loss, of each half of the rows by a fit to the other half (if rows are few, of
+    #: all rows by a fit to them).
     error = np.nan
 
     def __init__(
@@ -140,7 +142,7 @@ class Correction(Recorded):
 
     @classmethod
     def constant(cls, numbers: Array, n_features: int) -> Self:
-        """Add a number to each value."""
+        """Return the correction that adds a constant number to each value."""
         n = numbers.size
         line = np.zeros((1 + n, n))
         line[0] = numbers
@@ -160,28 +162,29 @@ class Correction(Recorded):
         unit: Array | float = 1.0,
         kernel: Kernel | None = None,
     ) -> Self:
-        """Minimise the loss of g + h, or a risk of it, at rows that g has not learned.
+        """Fit h: minimise the loss of g + h, or a risk of it, at rows that g has not learned.
 
         Parameters
         ----------
         rows : Rows
-            With targets as the loss encodes them.
+            Rows with targets as the loss encodes them.
         values : ndarray of shape (n, n_values)
-            g at the rows; of several scores for each target the targets' own.
+            Values g at the rows; if the loss has several scores per target, one value per target.
         loss : Loss
-            What is minimised.
+            Loss to minimise.
         n_scores : int
-            Scores of the loss, a multiple of the number of values.
+            Number of scores of the loss, a multiple of the number of values.
         risk : Risk or None, default=None
             Risk of the loss; None for its mean.
         unit : float or ndarray of shape (n_values,), default=1.0
-            Usual size of what g misses, above 0, of each target.
+            Usual size of the residuals of g for each target, above 0.
         kernel : Kernel or None, default=None
-            Kernel of the inputs, resolved, of which the cosine is taken; None for the values alone.
+            Kernel of the inputs, with its numbers resolved; its cosine is used. None: h is a
+            function of the values alone.
         """
         centre = np.average(values, axis=0, weights=rows.weights)
         scale = np.sqrt(np.average((values - centre) ** 2, axis=0, weights=rows.weights))
-        # Values that vary less than this tell nothing but which rows were left out.
+        # Values that vary less than this depend mostly on which rows were left out.
         tell = scale > _LEAST_SCALE * np.asarray(unit)
         scale = np.where(tell, scale, 1.0)
         u, n = np.where(tell, (values - centre) / scale, 0.0), len(rows)
@@ -218,11 +221,11 @@ class Correction(Recorded):
         return made
 
     def __call__(self, X: Any, values: Array) -> Array:
-        """Values g + h at rows, (n, n_scores), from the values g, (n, n_values)."""
+        """Return g + h at rows, (n, n_scores), from the values g, (n, n_values)."""
         found = np.repeat(values, self.n_scores // values.shape[1], axis=1)
         for start in range(0, len(found), _CHUNK):
             cut = slice(start, start + _CHUNK)
-            # Beyond the rows that it was learned on h is what it is at their ends.
+            # Beyond the range of the rows that it was fitted to, h is constant in u.
             u = np.clip((values[cut] - self.centre) / self.scale, *self.ends)
             found[cut] += self.line[0] + u @ self.line[1:]
             if len(self.coefficients):
@@ -231,7 +234,7 @@ class Correction(Recorded):
 
 
 class _Descent:
-    """A risk of the loss of start + Z w at rows, and its minimum in w with a ridge."""
+    """Risk of the loss of start + Z w at rows, to be minimised over w with a ridge."""
 
     def __init__(
         self,
@@ -263,7 +266,7 @@ class _Descent:
             self.size = float(risk.units)
 
     def _losses(self, rows: Rows, values: Array) -> tuple[Array, Array]:
-        """Smoothed losses of some rows, and their slopes."""
+        """Return smoothed losses of rows, and their slopes."""
         n_moves = len(self.moves)
         moved = (values + self.moves).reshape(-1, values.shape[1])
         targets = np.tile(rows.targets, (n_moves, 1))
@@ -272,7 +275,7 @@ class _Descent:
         return losses.reshape(shape[:2]).mean(axis=0), slopes.reshape(shape).mean(axis=0)
 
     def risk_at(self, rows: Rows, values: Array, scalars: Array | None = None) -> RiskOfRows:
-        """Risk of some rows, with the scalars that it begins with unless they are given."""
+        """Return the risk of rows, by default with the initial scalars for these losses."""
         losses, slopes = self._losses(rows, values)
         if scalars is None:
             scalars = _first_scalars(self.risk, losses)
@@ -282,7 +285,7 @@ class _Descent:
         )
 
     def best_ridge(self) -> tuple[float, float]:
-        """Least risk of halves of some rows by the other half, and the ridge that has it."""
+        """Return the least two-fold cross-validated risk, and the ridge that reaches it."""
         n = len(self.rows)
         if not self.is_curve.any():
             return np.inf, float(_RIDGES[0])
@@ -305,15 +308,16 @@ class _Descent:
         return least, best
 
     def found(self, w: Array, scalars: Array) -> RiskOfRows:
-        """Risk at a solution."""
+        """Return the risk at a solution."""
         return self.risk_at(self.rows, self.start + self.Z @ w, scalars)
 
     def solve(
         self, ridge: float, some: Any = slice(None), first: Array | None = None
     ) -> tuple[Array, Array]:
-        """Coefficients at the minimum on some rows, (n_features, n_scores), and the scalars."""
+        """Minimise on some rows: return coefficients, (n_features, n_scores), and scalars."""
         Z, start, rows = self.Z[some], self.start[some], self.rows[some]
-        # Scores of classes that a line divides have no minimum: the line has a ridge of one row.
+        # The loss of linearly separable classes has no minimum, so the line gets a ridge that
+        # weighs as much as one row.
         of_line = 1.0 / len(Z) if self.loss.task == "classification" else 0.0
         pull = np.where(self.is_curve, ridge, of_line)
         shape = Z.shape[1], start.shape[1]
@@ -344,10 +348,10 @@ class _Descent:
 
 
 def _lowest(n_values: int, scale: Array, n_scores: int) -> Array:
-    """Least coefficients of a line, (1 + n_values, n_scores), so that no score falls with its g.
+    """Return least coefficients of a line, (1 + n_values, n_scores), so that g + h rises with g.
 
-    Values at rows that were left out are the lower the higher their own target is. Where they say
-    nothing else, a line would turn that round.
+    The leave-one-out prediction of a row falls as its own target rises. If predictions carry no
+    other information, a line without this bound would reverse their order.
     """
     lowest = np.full((1 + n_values, n_scores), -np.inf)
     each = n_scores // scale.size
@@ -359,10 +363,10 @@ def _lowest(n_values: int, scale: Array, n_scores: int) -> Array:
 def _groups(
     rows: Rows, start: Array, unit: Array | float, risk: Risk | None
 ) -> Iterator[tuple[slice, slice, float]]:
-    """Targets whose losses are minimised together, with their scores and their unit.
+    """Yield the targets whose losses are minimised together, with their scores and their unit.
 
-    Losses of several targets, each with a unit, add up, and each is a problem of its own; a risk is
-    of the sum.
+    The loss of several targets with units is a sum, so each target is a separate problem. A risk
+    is of the sum, so all targets are one problem.
     """
     units = np.atleast_1d(unit)
     if risk is not None or np.size(unit) == 1:
@@ -378,7 +382,7 @@ def _first_scalars(risk: Risk | None, losses: Array) -> Array:
 
 
 def _whitening(K: Array) -> Array:
-    """Return what makes orthonormal functions of the kernel functions at points, (n, rank)."""
+    """Return the matrix that makes kernel functions at points orthonormal, (n, rank)."""
     squares, vectors = np.linalg.eigh(K)
     used = squares > _RANK * squares[-1]
     return np.asarray(vectors[:, used] / np.sqrt(squares[used]))

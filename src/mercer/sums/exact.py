@@ -1,4 +1,4 @@
-"""Kernel ridge regression whose points are all rows: from the kernel matrix, without sums."""
+"""Kernel ridge regression with a point at every row, from the Gram matrix instead of sums."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mercer.numerics.lapack import cholesky, invert, solve
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
 
-# Rows count at least so much of the one that counts most: no difference, but for rounding.
+# Least weight of a row, relative to the largest: it limits rounding and changes nothing else.
 _LEAST_SHARE = 1e-12
-_CHUNK = 128  # columns of an inverse at a time, of which what is below the diagonal counts
+_CHUNK = 128  # columns of a triangular inverse at a time
 
 
 class ExactFit(NamedTuple):
-    """Solution for one ridge, see :class:`ExactRidge`."""
+    """Solution of :class:`ExactRidge` for one ridge."""
 
     lower: Floats  # (n, n), Cholesky factor of S K S + n ridge I; anything above the diagonal
     scaled: Floats  # (n, n_outputs), solution of that matrix for S y / unit
@@ -27,7 +27,7 @@ class ExactFit(NamedTuple):
     unit: float  # size of the targets
 
     def values(self, K: Floats) -> Array:
-        """Values at rows, (n_rows, n_outputs), from their kernel values with all points."""
+        """Return values at rows, (n_rows, n_outputs), from their kernel values with all points."""
         return scaled_product(K, self.coefficients, self.unit)
 
 
@@ -37,15 +37,16 @@ class ExactRidge:
     .. math:: \min_f \frac{1}{W} \sum_i w_i |f(x_i) - y_i|^2 + \lambda \|f\|^2, \qquad
         f = \sum_i c_i k(x_i, \cdot), \quad c = S (S K S + n \lambda I)^{-1} S y
 
-    with the square roots S of the weights over their mean. Values of fits without some rows are
-    known from the same factor (Allen's PRESS): with :math:`C = S K S + n \lambda I` the residuals
-    of a block b that is left out are :math:`S_b^{-1} (C^{-1})_{bb}^{-1} (C^{-1} S y)_b`, and of the
-    last rows :math:`(C^{-1})_{bb}` needs the last corner of the Cholesky factor only.
+    with S the diagonal matrix of the square roots of the weights over their mean. The same Cholesky
+    factor gives leave-out residuals in closed form (Allen's PRESS): with
+    :math:`C = S K S + n \lambda I`, the residuals of a block b that is left out are
+    :math:`S_b^{-1} (C^{-1})_{bb}^{-1} (C^{-1} S y)_b`. If b are the last rows,
+    :math:`(C^{-1})_{bb}` needs only the last corner of the factor.
 
     Parameters
     ----------
     K : ndarray of shape (n, n)
-        Kernel matrix, float32 or float64, in which all is computed; taken over.
+        Gram matrix, overwritten. All is computed in its type, float32 or float64.
     targets : ndarray of shape (n, n_outputs)
         Targets y.
     weights : ndarray of shape (n,)
@@ -76,7 +77,7 @@ class ExactRidge:
     def fit(self, ridge: float) -> ExactFit | None:
         """Solve for one ridge; None if the matrix is not positive definite in this precision."""
         n = len(self._matrix)
-        # Symmetric, so that the transpose only says that it is in Fortran order.
+        # The matrix is symmetric; the transpose only gives it Fortran order.
         whole = np.array(self._matrix.T, order="F")
         whole.ravel("K")[:: n + 1] += ridge * n
         if not cholesky(whole):
@@ -87,18 +88,18 @@ class ExactRidge:
     def left_out(
         self, fit: ExactFit, n: int, block: int = 1, ends: NDArray[np.int64] | None = None
     ) -> Array:
-        """Residuals of the last rows, each (or each block) predicted by the fit to all others.
+        """Return leave-one-out (or leave-one-block-out) residuals of the last rows.
 
         Parameters
         ----------
         fit : ExactFit
-            From :meth:`fit`.
+            Solution from :meth:`fit`.
         n : int
-            How many of the last rows.
+            Number of rows, counted from the end.
         block : int, default=1
-            Rows that are left out together, the first of them at a multiple of it.
+            Number of rows left out together; blocks start at multiples of it.
         ends : ndarray of int, default=None
-            Where rows that are left out together begin among the last ones, and ``n``, instead.
+            Used instead of ``block``: where blocks start among the last rows, and ``n``.
 
         Returns
         -------
@@ -111,7 +112,7 @@ class ExactRidge:
         root = self._root[start:]
         if block == 1 and ends is None:
             curvatures = np.empty(n)
-            for i in range(0, n, _CHUNK):  # only what is below the diagonal is the inverse
+            for i in range(0, n, _CHUNK):  # the inverse is in the lower triangle only
                 some = np.tril(inverse[i:, i : i + _CHUNK])
                 curvatures[i : i + _CHUNK] = np.einsum("ij,ij->j", some, some)
             return np.asarray(scaled / curvatures[:, np.newaxis] / root * self._unit)
@@ -123,14 +124,14 @@ class ExactRidge:
         return np.asarray(residuals / root * self._unit)
 
     def held_out(self, fit: ExactFit, n: int) -> Array:
-        """Residuals of the last rows, all of which are predicted by the fit to the others.
+        """Return residuals of the last rows, predicted by a fit that leaves all of these out.
 
         Parameters
         ----------
         fit : ExactFit
-            From :meth:`fit`.
+            Solution from :meth:`fit`.
         n : int
-            How many of the last rows.
+            Number of rows, counted from the end.
 
         Returns
         -------
@@ -143,7 +144,7 @@ class ExactRidge:
 
 
 def scaled_product(K: Floats, coefficients: Array, unit: float | None = None) -> Array:
-    """Return K @ coefficients in the precision of K, whatever the size of the coefficients.
+    """Return K @ coefficients in the precision of K, without overflow for large coefficients.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""In which directions a learned function varies: average outer products of its gradients."""
+"""Directions in which a learned function varies: average outer products of its gradients."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from mercer.maps import Affine
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
 
-_NUMBERS = 2**22  # of gradients or kernel values that are in memory at a time
-# A larger step errs by its square, a smaller one by rounding divided by it: both this way alike.
+_NUMBERS = 2**22  # most gradients or kernel values in memory at a time
+# The truncation error is the squared step, the rounding error is eps over the step: this step
+# balances both.
 _STEP = float(np.cbrt(np.finfo(np.float64).eps))
 
 
@@ -27,15 +28,15 @@ def average_gradient_outer_product(
     .. math:: G = \frac1n \sum_{x} \sum_c g_c(x) g_c(x)^T, \quad
         g_c(x) = \nabla f_c(x), \quad f_c(x) = \sum_i w_{ic} k(d_i, x)
 
-    Its diagonal says how much the function varies with each input, its eigenvectors along which
-    directions. The gradients of Gaussian and Laplacian kernels, and of Matérn ones of an order
-    above 1, are formulas, also after an affine map and in sums and multiples. Every other kernel is
-    differentiated numerically, by central differences, with two evaluations for each input.
+    The diagonal of G says how much the function varies with each input; its eigenvectors say along
+    which directions. Gaussian, Laplacian, and Matérn kernels of an order above 1 have formulas for
+    gradients, also after an affine map and in sums and multiples. Every other kernel is
+    differentiated by central differences, with two evaluations for each input.
 
     Parameters
     ----------
     kernel : Kernel
-        With its numbers resolved, and differentiable almost everywhere.
+        Kernel with its numbers resolved, differentiable almost everywhere.
     dictionary : array-like of shape (model_order, n_inputs)
         Points d of the expansion.
     coefficients : array-like of shape (model_order, n_outputs) or (model_order,)
@@ -99,7 +100,7 @@ def average_gradient_outer_product(
 
 @singledispatch
 def _gradients(kernel: Kernel, X: Floats, D: Floats, W: Floats) -> Floats:
-    """Gradients at rows, shape (n_outputs, n_rows, n_inputs); a formula where one is registered."""
+    """Return gradients, (n_outputs, n_rows, n_inputs), by a formula if the kernel has one."""
     return _by_differences(kernel, X, D, W)
 
 
@@ -110,7 +111,7 @@ def _by_differences(kernel: Kernel, X: Floats, D: Floats, W: Floats) -> Floats:
         above, below = X.copy(), X.copy()
         above[:, j] += step
         below[:, j] -= step
-        # The distance after rounding, which matters far from 0.
+        # The distance after rounding differs from 2 * step far from 0.
         distance = above[:, j] - below[:, j]
         difference = kernel(above, D) @ W - kernel(below, D) @ W
         gradients[:, :, j] = difference.T / distance
@@ -127,7 +128,7 @@ def _of_matern(kernel: Matern, X: Floats, D: Floats, W: Floats) -> Floats:
     nu, length = float(kernel.nu), float(kernel.length_scale)
     if nu <= 1.0:
         return _by_differences(kernel, X, D, W)
-    # The derivative of one order is, but for a factor, the kernel of the order below.
+    # The derivative of a Matérn kernel is, up to a factor, the kernel of the order below.
     share = (nu - 1.0) / nu
     below = Matern(nu - 1.0, length * share**0.5)
     return _towards_points(below, X, D, W, share * length**2)
@@ -135,7 +136,7 @@ def _of_matern(kernel: Matern, X: Floats, D: Floats, W: Floats) -> Floats:
 
 def _towards_points(kernel: Kernel, X: Floats, D: Floats, W: Floats, unit: float) -> Floats:
     """Return sum_i w_i k(d_i, x) (d_i - x) / unit, the gradient of radial kernels at rows x."""
-    centre = D.mean(axis=0)  # spares digits far from 0
+    centre = D.mean(axis=0)  # centring avoids cancellation far from 0
     X, D = X - centre, D - centre
     K = kernel(X, D)
     totals = K @ W
@@ -152,7 +153,7 @@ def _of_laplacian(kernel: Laplacian, X: Floats, D: Floats, W: Floats) -> Floats:
     terms = [K * w for w in W.T]
     gradients = np.empty((W.shape[1], *X.shape), K.dtype)
     for j in range(X.shape[1]):
-        sides = np.sign(D[:, j] - X[:, j, None])  # 0 at the edge itself
+        sides = np.sign(D[:, j] - X[:, j, None])  # 0 at the kink itself
         for term, gradient in zip(terms, gradients, strict=True):
             gradient[:, j] = np.einsum("ij,ij->i", term, sides)
     return gradients
@@ -177,15 +178,15 @@ def _of_mapped(kernel: Mapped, X: Floats, D: Floats, W: Floats) -> Floats:
 
 
 def _steps(D: Floats) -> Array:
-    """Choose steps of differences that are small beside the spread of each column of points."""
+    """Choose difference steps that are small compared with the spread of each column of points."""
     spread = D.std(axis=0)
     size = np.abs(D).max(axis=0)
-    # A constant column has no spread; a step must not drown in the rounding of its numbers.
+    # A constant column has no spread; its step must be well above the rounding of its numbers.
     return np.asarray(_STEP * np.where(spread > 1e-8 * size, spread, np.maximum(1.0, size)))
 
 
 def _checked(dictionary: Any, coefficients: Any, X: Any) -> list[Floats]:
-    """Rows, points and weights, in float32 if all of them are, else in float64."""
+    """Return rows, points and weights as float32 if all of them are, otherwise as float64."""
     arrays = [np.asarray(value) for value in (X, dictionary, coefficients)]
     dtype: DTypeLike = np.float32 if all(a.dtype == np.float32 for a in arrays) else np.float64
     rows, points, weights = (np.ascontiguousarray(a, dtype=dtype) for a in arrays)

@@ -1,4 +1,4 @@
-"""Ridge regression on the leaves of trees, which finds thresholds where kernels are smooth."""
+"""Ridge regression on the leaves of trees, which fit thresholds that smooth kernels miss."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from mercer.sums.statistics import LeafFeatures
 
 Array = NDArray[np.float64]
 
-# Number of the ridge to begin with, folds of the judges where trees are grown anew for each, and
-# how many times the error of others may be theirs.
+# Number of the ridge to try first; number of folds of held out rows, for each of which trees are
+# grown anew; and the error, as a multiple of the best rival's, above which trees are given up.
 _FIRST, _FOLDS, _HOPELESS = 4, 3, 2.0
-#: Leaves of a tree, and rows on which trees are grown.
+#: Leaves of a tree, and most rows on which trees are grown.
 N_LEAVES, MOST_GROWN = 16, 16_000
 
 
 class LeafBasis:
-    """Indicators of the leaves of trees.
+    """Basis of indicator functions of the leaves of trees.
 
     Parameters
     ----------
@@ -53,15 +53,15 @@ class LeafBasis:
         return LeafFeatures(self.map.numbers(X), self.size)
 
     def penalty(self) -> None:
-        """None: the norm is that of the coefficients."""
+        """Return None: the norm of a function is the norm of its coefficients."""
 
 
 class TreesPart(BasisPart):
     r"""Ridge regression on the leaves of boosted trees.
 
-    Trees are grown once, on some first rows; what a leaf is worth
-    is learned from all rows together with all other leaves. So its function is one of the kernel
-    "share of the trees in which two rows have the same leaf".
+    Trees are grown once, on the first rows. The values of all leaves are then learned jointly from
+    all rows. So the function belongs to the kernel "share of the trees in which two rows have the
+    same leaf".
 
     Parameters
     ----------
@@ -70,11 +70,11 @@ class TreesPart(BasisPart):
     n_outputs : int
         Number of targets.
     forgetting : float, default=1.0
-        Factor of the sums for each row that is learned.
+        Factor that the sums are multiplied by for each new row.
     max_rows : int or None, default=None
-        Rows to learn at most.
+        Most rows to learn.
     seed : int, default=0
-        With which trees are grown anew to judge them.
+        Seed with which trees are grown anew for validation.
     """
 
     form = "trees"
@@ -101,18 +101,18 @@ class TreesPart(BasisPart):
         forgetting: float = 1.0,
         seed: int = 0,
     ) -> TreesPart:
-        """Part whose trees are grown on the first of some rows, and that has learned nothing.
+        """Return a part with trees grown on the first 16,000 rows, which has learned nothing yet.
 
         Parameters
         ----------
         rows : Rows
-            In random order.
+            Rows in random order.
         unit : ndarray of shape (n_outputs,) or float, default=1.0
-            Unit of each target, in which they count alike.
+            Unit of each target, with which all targets count alike.
         n_trees : int, default=100
-            How many trees of 16 leaves at most.
+            Number of trees, of at most 16 leaves each.
         forgetting, seed
-            As of the class.
+            See :class:`TreesPart`.
         """
         rows = rows[:MOST_GROWN]
         sizes = {"n_trees": n_trees, "n_leaves": N_LEAVES}
@@ -121,7 +121,7 @@ class TreesPart(BasisPart):
 
     @property
     def constant(self) -> float:
-        """See :class:`BasisPart`: each row has a leaf of each tree."""
+        """Coefficient of all features that makes the function 1: each row has a leaf per tree."""
         return float(1.0 / np.sqrt(self.map.n_trees))
 
     @property
@@ -136,31 +136,31 @@ class TreesPart(BasisPart):
 
     @property
     def dictionary(self) -> Array:
-        """Points behind the :attr:`map`: a row in each leaf, (n_leaves, n_leaves)."""
+        """Points behind the :attr:`map`: the indicator of each leaf, (n_leaves, n_leaves)."""
         return np.eye(self.n_points)
 
     def solve_few(
         self, rows: Rows, n_judges: int, block: int = 1, rivals: Sequence[Array] = ()
     ) -> Array | None:
-        """Learn all rows there are, and judge trees by others, grown without some of the rows.
+        """Fit all rows, and predict the last rows by cross-validation with trees grown anew.
 
         Parameters
         ----------
         rows : Rows
-            The rows, with weights by their age where old ones are forgotten.
+            All rows, with weights by age if old rows are forgotten.
         n_judges : int
-            How many of the last rows judge.
+            Number of rows at the end to predict.
         block : int, default=1
-            Rows that are left out together, the first of them at a multiple of it.
+            Number of rows left out together; blocks start at multiples of it.
         rivals : sequence of ndarray of shape (n_judges, n_outputs), default=()
-            What others predict of these rows. Of more than twice the squared error of the best on
-            the first fold trees are not worth more time.
+            Predictions of other parts for the same rows. Trees are given up if, on the first fold,
+            their squared error is more than twice that of the best rival.
 
         Returns
         -------
         predictions : ndarray of shape (n_judges, n_outputs) or None
-            Value at each of the last rows of the fit to rows without its fold; None if they are not
-            worth it, and have learned nothing.
+            Predictions for the last rows, by fits without the fold of the row. None if trees were
+            given up; the part has then learned nothing.
         """
         n, predictions, alike = len(rows), [], self
         ends = n - n_judges + np.linspace(0, n_judges, _FOLDS + 1).astype(int)
@@ -177,24 +177,24 @@ class TreesPart(BasisPart):
                 errors = [squared_error(its[: len(held)], held, self.unit) for its in rivals]
                 if squared_error(values, held, self.unit) > _HOPELESS * min(errors, default=np.inf):
                     return None
-                # The first fold chooses the ridge for all.
+                # The first fold chooses the ridge for all folds.
                 self.ridge = alike.ridge
                 alike.fix_ridge(float(self.ridges[self.ridge]))
         whole = self._on(self.map)
         whole.ridge = self.ridge
         whole._fit(rows)
         self.coefficients = whole.coefficients
-        self.is_exact = True  # rows that come are learned with all others, anew
+        self.is_exact = True  # no sums: further rows need a new fit to all rows
         return np.concatenate(predictions)
 
     def _on(self, map: Leaves) -> TreesPart:
-        """Part of other trees that has learned nothing, with the same ridges."""
+        """Return a part with other trees and the same ridges, which has learned nothing yet."""
         other = TreesPart(map, self.n_targets, seed=self.seed)
         other.unit, other.ridges, other._first = self.unit, self.ridges, self._first
         return other
 
     def _judge(self, rows: Rows, held: Rows) -> Array:
-        """Learn rows, choose the ridge on others and return the values there."""
+        """Learn rows, choose the ridge on held out rows and return the predictions for these."""
         if len(rows) + len(held) > self.n_points:
             self.learn(rows)
             self.ridge, found = self._choose(self.basis.features(held.X), held)
@@ -222,7 +222,7 @@ class TreesPart(BasisPart):
         self.coefficients = self._solution(self.statistics, self.ridge)
 
     def _exact(self, rows: Rows, mean: Array) -> tuple[ExactRidge, LeafFeatures]:
-        """Return the regression by the kernel matrix of rows, which are fewer than the leaves."""
+        """Return the regression from the Gram matrix of rows, which are fewer than leaves."""
         Z = self.basis.features(rows.X)
         return ExactRidge(Z.kernel(), rows.targets - mean, rows.weights), Z
 

@@ -1,4 +1,4 @@
-"""Preconditioned Newton steps on a fixed set of features, for losses that are not squared."""
+"""Preconditioned Newton steps on a fixed set of features, for losses other than squared error."""
 
 from __future__ import annotations
 
@@ -18,49 +18,49 @@ from mercer.validation import integer, positive, real
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
 
-# The bound of the Hessian is summed over so many points for each feature, but at least the second;
-# later ones would change it by less than a step is off anyway.
+# The bound of the Hessian is summed over the first number of points per feature, but over at least
+# the second number of points. More points would change it less than steps are inexact anyway.
 _POINTS_PER_FEATURE, _POINTS = 15, 20_000
-# It is factored again when there are so many times more points.
+# The bound is factored again once it has so many times more points.
 _GROWTH = 1.5
-# Iterations for the top eigenvalue: within a tenth, where the limit of stability is twice as far.
+# Power iterations for the top eigenvalue: they err by a tenth, and steps are stable up to twice.
 _POWER_ITERATIONS = 32
-# Features for which a batch's eigenvalue is measured at every step; else less often.
+# Most features with which the top eigenvalue of a batch is measured at every step.
 _EVERY_STEP = 1000
-_SLOW = 10.0  # Steps of a stream after which they are shorter by the root of two.
+_SLOW = 10.0  # Steps of a stream after which a step is shorter by the root of two.
 
 
 class NewtonSteps(Recorded):
-    r"""Coefficients of a function and the steps that they make.
+    r"""Coefficients of a linear function of features, learned by preconditioned Newton steps.
 
     .. math:: w \leftarrow w - \eta\, (c A / n + \lambda P)^{-1} (Z^T s + \lambda P w)
 
-    with the slopes s of an objective at some points, the bound c of its curvature, the mean A / n
-    over points so far of weight times :math:`z z^T`, and the ridge :math:`\lambda`. The matrix
-    bounds the Hessian, so that a step of size 1 on all rows never overshoots. On few rows it may:
-    the step is shortened by the top eigenvalue :math:`\tau` of the rows' own matrix in units of
-    the bound, about :math:`(1 + \sqrt{h / b})^2` for b rows of leverage h.
+    with the slopes s of an objective at some points, the bound c of its curvature, the ridge
+    :math:`\lambda`, and A / n the mean of weight times :math:`z z^T` over the points so far. The
+    matrix bounds the Hessian, so a step of size 1 on all rows never overshoots. On few rows it may,
+    so the step is divided by the top eigenvalue :math:`\tau` of the Hessian of these rows in units
+    of the bound: about :math:`(1 + \sqrt{h / b})^2` for b rows of leverage h.
 
     Parameters
     ----------
     basis : Basis
         Features z and their penalty P.
     n_outputs : int
-        Components of the function.
+        Number of outputs of the function.
     curvature : float
-        c, above 0.
+        Bound c of the curvature, above 0.
     averaging : float or None, default=None
         Exponent of the weights of averages over the steps of a stream; None for the last iterate.
     forgetting : float, default=1.0
-        Factor by which a point's share in A falls with each point after it; the averages and the
-        shortening of late steps then go back no further either.
+        Factor by which the share of a point in A falls with each point after it. Averages, and the
+        shortening of later steps, then reach back equally far.
 
     Attributes
     ----------
     iterate, before : ndarray of shape (n_features, n_outputs)
-        Coefficients after the last step and before it; arrays are replaced, never changed.
+        Coefficients after and before the last step; arrays are replaced, never changed in place.
     n_steps : int
-        Steps so far, the passes over rows counted once.
+        Number of steps so far; repeated passes over rows count once.
     """
 
     _record = Record(
@@ -106,7 +106,7 @@ class NewtonSteps(Recorded):
         return self.iterate.shape[1]
 
     def start(self, coefficients: Array) -> None:
-        """Begin at some coefficients instead of 0."""
+        """Start at given coefficients instead of 0."""
         self.iterate = self.before = self.mean = np.ascontiguousarray(coefficients)
 
     # -- the bound of the Hessian ---------------------------------------------------------------
@@ -125,7 +125,7 @@ class NewtonSteps(Recorded):
         Z : ndarray of shape (n_points, n_features)
             Features.
         weights : ndarray of shape (n_points,)
-            :meth:`mercer.objectives.Objective.steepness`.
+            Weights from :meth:`mercer.objectives.Objective.steepness`.
         """
         self._sums = self._sums.copy()
         if self.forgetting < 1.0:
@@ -138,7 +138,7 @@ class NewtonSteps(Recorded):
             self._sums.add(features, np.zeros((len(features), 1)), weights[used])
 
     def take_bound(self, sums: Statistics, n_points: int) -> None:
-        """Take the bound of the Hessian from sums over so many points, those of weight 0 too."""
+        """Set the bound of the Hessian from sums over points; points of weight 0 are counted."""
         self._sums, self.n_points = sums.without_targets(), float(n_points)
 
     def _factored(self, ridge: float) -> RidgeFactor:
@@ -157,19 +157,19 @@ class NewtonSteps(Recorded):
 
     @staticmethod
     def values(Z: Floats, coefficients: Array) -> Array:
-        """Values of a function at points of given features."""
+        """Return the values of a function at points with given features."""
         values: Array = (Z @ coefficients.astype(Z.dtype, copy=False)).astype(np.float64)
         return values
 
     def largest_step(self, Z: Floats, weights: Array, ridge: float) -> float:
-        """Size of the largest step on a batch that does not overshoot there, at most 1.
+        """Return the largest step size with which a step on a batch does not overshoot, at most 1.
 
         Parameters
         ----------
         Z : ndarray of shape (n_points, n_features)
             Features of the batch.
         weights : ndarray of shape (n_points,)
-            As in :meth:`add_points`.
+            Weights as in :meth:`add_points`.
         ridge : float
             Ridge parameter.
         """
@@ -201,21 +201,21 @@ class NewtonSteps(Recorded):
         mixing: Array | None = None,
         rate: float = 1.0,
     ) -> None:
-        """Make a step along the gradient of the objective.
+        """Take a preconditioned Newton step.
 
         Parameters
         ----------
         gradient : ndarray of shape (n_features, n_outputs)
-            In the coefficients, without that of the penalty.
+            Gradient of the objective in the coefficients, without the penalty.
         step_size : float
-            eta; 1 is a whole Newton step.
+            Step size eta; 1 is a full Newton step.
         ridge : float
-            lambda.
+            Ridge lambda.
         mixing : ndarray of shape (n_outputs, n_outputs), default=None
-            How the outputs move by themselves, the ridge left out.
+            Matrix that the coefficients are multiplied by in the step, apart from the ridge.
         rate : float, default=1.0
-            With ``mixing``: the factor that the slopes have been multiplied by. All outputs then
-            are copies of the first ones, whose ridge it is.
+            With ``mixing``: the factor that the slopes were multiplied by. All outputs are then
+            copies of the first ones, whose ridge is multiplied by it, too.
         """
         start = pulled = self.iterate
         if mixing is not None:
@@ -223,7 +223,7 @@ class NewtonSteps(Recorded):
             pulled = rate * np.tile(self.iterate[:, : start.shape[1] // 2], 2)
         gradient = gradient + ridge * self._pull(pulled)
         change = self._factored(ridge).solve(gradient)
-        # Files know one layout only, and products are to be the same.
+        # Files have C order; products must be the same before and after a file.
         self.before, self.iterate = self.iterate, np.ascontiguousarray(start - step_size * change)
         self.n_steps += 1
 
@@ -234,20 +234,20 @@ class NewtonSteps(Recorded):
         ridge: float,
         n_steps: int,
     ) -> None:
-        """Make whole steps on points that are all at hand, with momentum.
+        """Take full Newton steps on all points, with Nesterov's acceleration.
 
-        These are Nesterov's accelerated steps; the momentum starts afresh when it points uphill.
+        The momentum restarts when it points uphill.
 
         Parameters
         ----------
         Z : ndarray of shape (n_points, n_features)
-            Features in float64 of the points, the same that were added to the bound.
+            Features of the points in float64; the same points that were added to the bound.
         slopes : callable
-            Values at the points, (n_points, n_outputs), to derivatives of the objective there.
+            Maps values at the points, (n_points, n_outputs), to derivatives of the objective.
         ridge : float
-            lambda.
+            Ridge lambda.
         n_steps : int
-            How many.
+            Number of steps.
 
         References
         ----------
@@ -256,7 +256,7 @@ class NewtonSteps(Recorded):
         """
         ahead, t = self.iterate, 1.0
         for _ in range(n_steps):
-            # Tall and narrow: this way round, few columns cost half.
+            # Z is tall and narrow: with few columns, this order of the product costs half.
             gradient = products_with(Z, slopes((ahead.T @ Z.T).T)) + ridge * self._pull(ahead)
             new = ahead - self._factored(ridge).solve(gradient)
             change = new - self.iterate
@@ -268,7 +268,7 @@ class NewtonSteps(Recorded):
         self.mean = self.iterate
 
     def _pull(self, coefficients: Array) -> Array:
-        """Gradient of half the penalty."""
+        """Return the gradient of half the penalty."""
         return coefficients if self._penalty is None else self._penalty @ coefficients
 
     def penalty(self, ridge: float) -> float:
@@ -276,25 +276,25 @@ class NewtonSteps(Recorded):
         return 0.5 * ridge * float(np.vdot(self.iterate, self._pull(self.iterate)))
 
     def set_curvature(self, curvature: float) -> None:
-        """Go on with another bound of the curvature."""
+        """Set another bound of the curvature."""
         self.curvature, self._factor = curvature, None
 
     def falling(self, n_rows: int) -> float:
-        """Part of the largest step that the next one of a stream takes, on so many rows."""
+        """Return the decaying factor of the next step of a stream, on ``n_rows`` rows."""
         t = float(self.n_steps)
         if self.forgetting < 1.0:
             t = min(t, 1.0 / ((1.0 - self.forgetting) * n_rows))
         return float(1.0 / np.sqrt(1.0 + t / _SLOW))
 
     def average(self, n_rows: int) -> None:
-        """Let the iterate count in the average, after a step of a stream on so many rows."""
+        """Add the iterate to the average, after a step of a stream on ``n_rows`` rows."""
         weight = 1.0 if self.averaging is None else float(self.n_steps) ** self.averaging
         self.total_weight = self.total_weight * self.forgetting**n_rows + weight
         share = 1.0 if self.averaging is None else weight / self.total_weight
         self.mean = self.mean + share * (self.iterate - self.mean)
 
     def restart_stream(self, n_steps: int) -> None:
-        """Go on from here as after so many steps of a stream: after passes over rows."""
+        """Continue as a stream after ``n_steps`` steps, at the coefficients found by passes."""
         self.n_steps = n_steps
         power = 1.0 if self.averaging is None else self.averaging + 1.0
         self.total_weight = float(n_steps) ** power / power
@@ -314,14 +314,14 @@ class NewtonSteps(Recorded):
 
 
 def products_with(Z: Any, slopes: Array) -> Array:
-    """Products of features with slopes, (n_features, n_outputs), made in the features' precision.
+    """Return Z' @ slopes, (n_features, n_outputs), computed in the precision of the features.
 
     Parameters
     ----------
     Z : ndarray of shape (n_points, n_features) or LeafFeatures
         Features.
     slopes : ndarray of shape (n_points, n_outputs)
-        Derivatives in the values at the points.
+        Derivatives of the objective in the values at the points.
     """
-    # Wide times tall and narrow: this way round it costs two thirds.
+    # Slopes have few columns: this order of the product costs two thirds.
     return np.asarray((slopes.T.astype(Z.dtype) @ Z).T.astype(np.float64))

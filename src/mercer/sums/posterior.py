@@ -1,7 +1,7 @@
 """Bayesian linear regression from sums over the rows.
 
-Free of kernels: a row is a vector of features z and its targets y. The model is y = z'w + noise
-with w ~ N(0, I) and noise of variance ``noise / weight`` for each row.
+There are no kernels here: a row is a vector of features z with targets y. The model is
+y = z'w + noise with w ~ N(0, I) and noise of variance ``noise / weight`` for each row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class WeightPosterior:
     factor : ndarray of shape (n_features, n_features)
         Lower Cholesky factor L of Z'WZ + noise I; the covariance is the same for all targets.
     noise : float
-        Variance of the noise, and what was added to it where rounding demanded more.
+        Variance of the noise, including what was added to it because of rounding.
     """
 
     mean: Array
@@ -38,23 +38,23 @@ class WeightPosterior:
     noise: float
 
     def variances(self, Z: Array) -> Array:
-        """Posterior variances of z'w for rows of features, shape (n,)."""
-        # noise |L⁻¹z|² instead of k(x, x) - ...: nothing cancels.
+        """Return the posterior variances of z'w for rows of features, shape (n,)."""
+        # noise |L⁻¹z|² instead of k(x, x) - ...: no cancellation.
         variances: Array = self.noise * np.sum(self._whitened(Z) ** 2, axis=0)
         return variances
 
     def covariance(self, Z: Array) -> Array:
-        """Posterior covariance of z'w between rows of features, shape (n, n)."""
+        """Return the posterior covariance of z'w between rows of features, shape (n, n)."""
         V = self._whitened(Z)
         covariance: Array = self.noise * (V.T @ V)
         return covariance
 
     def draw(self, normals: Array) -> Array:
-        """Weights minus their mean, from independent standard normals of the same shape."""
+        """Return a draw of the weights minus their mean, from standard normals of that shape."""
         return math.sqrt(self.noise) * solve_triangle(self.factor, normals, transposed=True)
 
     def effective_dimension(self) -> float:
-        """Trace of A (A + noise I)⁻¹ with A = Z'WZ: how many features the data determine."""
+        """Return the trace of A (A + noise I)⁻¹, A = Z'WZ: how many features the data determine."""
         M = self.factor.shape[0]
         inverse = solve_triangle(self.factor, np.eye(M))
         return float(M - self.noise * np.sum(inverse**2))
@@ -66,9 +66,9 @@ class WeightPosterior:
 def weight_posterior(
     statistics: Statistics, noise: float, mean: Array, scale: Array
 ) -> tuple[WeightPosterior, float]:
-    r"""Posterior of the weights and the logarithm of the marginal likelihood.
+    r"""Return the posterior of the weights, and the log marginal likelihood.
 
-    With :math:`A = Z^TWZ` and :math:`b = Z^TWy` the mean is :math:`(A + \sigma^2 I)^{-1} b` and the
+    With :math:`A = Z^TWZ` and :math:`b = Z^TWy`, the mean is :math:`(A + \sigma^2 I)^{-1} b`, the
     covariance :math:`\sigma^2 (A + \sigma^2 I)^{-1}`: DSG, eq. (9), for the kernel
     :math:`z(x)^T z(x')`, by the identity under eq. (10).
 
@@ -79,24 +79,24 @@ def weight_posterior(
     noise : float
         Variance of the noise of a row of weight 1, in units of the squared scaled target.
     mean, scale : ndarray of shape (n_targets,)
-        The model is of the targets (y - mean) / scale.
+        Centre and scale of the targets that are modelled, (y - mean) / scale.
 
     Returns
     -------
     posterior : WeightPosterior
         Posterior, in units of the scaled targets.
     log_likelihood : float
-        Log density of the targets, in their own units, summed over them.
+        Log density of the targets in their original units, summed over the targets.
     """
     products, squares = statistics.centred(mean, scale)
     factor, noise = factor_noise(lambda: statistics.gram, noise, statistics.n_rows)
     half = solve_triangle(factor, products)
     weights = solve_triangle(factor, half, transposed=True)
-    # Of ZZ' + noise I in n dimensions, by what is known in M dimensions.
+    # log det of the n x n matrix ZZ' + noise I, from the factor in M dimensions.
     n, M = statistics.n_rows, factor.shape[0]
     log_det = 2.0 * float(np.log(np.diag(factor)).sum()) + (n - M) * math.log(noise)
-    # It is |weights|² + |residuals|² / noise: of an interpolated target the first term is left,
-    # where the difference is all rounding.
+    # It equals |weights|² + |residuals|² / noise. For an interpolated target the residuals vanish
+    # and the difference is only rounding, so |weights|² is a lower bound.
     quadratic = np.maximum((squares - np.sum(half**2, axis=0)) / noise, np.sum(weights**2, axis=0))
     log_likelihood = -0.5 * float(quadratic.sum()) - scale.size * 0.5 * (
         log_det + n * math.log(2.0 * math.pi) - statistics.log_weight

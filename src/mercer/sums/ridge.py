@@ -1,4 +1,4 @@
-"""Ridge regression from sums over rows, and the choice of its ridge."""
+"""Ridge regression from sums over rows, and the choice of the ridge."""
 
 from __future__ import annotations
 
@@ -24,29 +24,30 @@ from mercer.validation import integer, real
 Array = NDArray[np.float64]
 _T = TypeVar("_T")
 
-# Rows kept back to choose the ridge on, if a twentieth of all is not between these.
+# Fewest and most rows held out to choose the ridge; in between, a twentieth of all rows.
 _FEWEST, _MOST = 100, 5000
-# Rows that are added up together; single rows would cost as much as a hundred.
+# Rows that are added to sums together; adding a single row costs as much as adding a hundred.
 _BLOCK = 256
-# Rows, and features of them, that are in memory at a time.
+# Most rows, and most features of them, in memory at a time.
 _CHUNK, _NUMBERS = 4096, 2**24
-#: Ridges that are tried, from the strongest to the weakest.
+#: Ridges to try, from the strongest to the weakest.
 RIDGES = 10.0 ** -np.arange(0.0, 10.0)
 _FIRST, _MANY = 6, 2000
 _MOST_LEVERAGE = 1.0 - 1e-8
-# Ridges below this need double precision, and rounding that may be so large beside the targets.
+# Ridges below the first need double precision, and so does rounding above the second part of the
+# spread of the targets.
 _WEAK, _ROUGH = 3e-7, 1e-3
 _SINGLE = float(np.finfo(np.float32).eps)
 
 
 def squared_error(predictions: Any, rows: Rows, unit: Any = 1.0) -> float:
-    """Weighted mean of the squared errors, each in its unit, summed over the outputs."""
+    """Return the weighted mean squared error, in units of the targets, summed over outputs."""
     errors = np.sum(((predictions - rows.targets) / unit) ** 2, axis=1)
     return float(rows.weights @ errors) / float(rows.weights.sum())
 
 
 def check_regressions(mine: Any, theirs: Any) -> None:
-    """Raise ValueError if two regressions forget otherwise, or have other ridges or targets."""
+    """Raise ValueError if two regressions differ in forgetting, ridges or number of targets."""
     check_alike(
         "`forgetting`",
         mine.forgetting,
@@ -70,20 +71,20 @@ def check_regressions(mine: Any, theirs: Any) -> None:
 def add_rows(
     statistics: Statistics, basis: Basis, rows: Rows, forgetting: float, chunk: int
 ) -> None:
-    """Add rows to sums, in order: the last one counts in full.
+    """Add rows to sums, in order of age: the last row has its full weight.
 
     Parameters
     ----------
     statistics : Statistics
-        Changed in place.
+        Sums, changed in place.
     basis : Basis
-        Features of the rows.
+        Basis that computes the features.
     rows : Rows
-        Of weights above 0.
+        Rows with weights above 0.
     forgetting : float
-        Factor by which a row's weight falls with each row after it, in (0, 1].
+        Factor by which the weight of a row falls with each row after it, in (0, 1].
     chunk : int
-        Rows whose features are in memory at a time.
+        Number of rows whose features are in memory at a time.
     """
     if forgetting < 1.0:
         statistics.forget(forgetting ** len(rows))
@@ -95,15 +96,15 @@ def add_rows(
 
 
 def merged(mine: Statistics, earlier: Statistics, forgetting: float) -> Statistics:
-    """Return new sums over the rows of both.
+    """Return new sums over the rows of two sums.
 
     Parameters
     ----------
     mine, earlier : Statistics
-        Sums; where old rows are forgotten, all rows of ``earlier`` came before those of ``mine``.
+        Sums; if old rows are forgotten, all rows of ``earlier`` count as older than ``mine``.
     forgetting : float
-        Factor by which a row's weight falls with each row after it: ``earlier`` is multiplied by
-        as many of them as ``mine`` has rows.
+        Factor by which the weight of a row falls with each row after it: ``earlier`` is multiplied
+        by it once for each row of ``mine``.
     """
     total = earlier.copy()
     if forgetting < 1.0:
@@ -113,14 +114,14 @@ def merged(mine: Statistics, earlier: Statistics, forgetting: float) -> Statisti
 
 
 class Curvature(NamedTuple):
-    """Matrix A + ridge * P of Newton steps: mean products and a penalty."""
+    """Matrix A + ridge * P of Newton steps, with A the mean products of features."""
 
     factor: RidgeFactor
     ridge: float
     penalty: Any  # P, or None for the identity
 
     def pull(self, coefficients: Array) -> Array:
-        """Gradient of half the penalty, ridge * P c, (n_points, n_outputs)."""
+        """Return the gradient of half the penalty, ridge * P c, (n_points, n_outputs)."""
         if self.penalty is None:
             return self.ridge * coefficients
         right, matrix = coefficients.T.astype(self.penalty.dtype), self.penalty
@@ -129,20 +130,20 @@ class Curvature(NamedTuple):
 
 
 class BasisPart:
-    """Linear function of the features of a basis, fitted to numbers or codes by least squares.
+    """Linear function of the features of a basis, fitted to numbers or codes by ridge regression.
 
     Parameters
     ----------
     basis : Basis
-        Features.
+        Basis of the features.
     n_outputs : int
         Number of targets C.
     forgetting : float, default=1.0
-        Factor of the sums for each row that is learned.
+        Factor that the sums are multiplied by for each new row.
     max_rows : int or None, default=None
-        Rows to learn at most; further ones change nothing. None for no limit.
+        Most rows to learn; further rows are ignored. None for no limit.
     first : int or None, default=None
-        Number of the ridge to try first; None for one that suits so many features.
+        Number of the ridge to try first; None for one that suits the number of features.
     """
 
     def __init__(
@@ -157,10 +158,9 @@ class BasisPart:
         self.forgetting = forgetting
         self.max_rows = max_rows
         self.coefficients = np.zeros((basis.size, n_outputs))
-        #: Coefficients of the last solution before it learned the rows kept back.
+        #: Coefficients of the last solution without the held out rows.
         self.without_held = self.coefficients
-        # Many points of many rows want a weak ridge, and each one that is tried is dear.
-        # Many points of many rows want a weak ridge, and each one that is tried is dear.
+        # Many points have many rows, for which a weak ridge is best, and each trial is expensive.
         usual = _FIRST if basis.size <= _MANY else _FIRST + 2
         self._usual_first = usual if first is None else first
         #: Ridges to choose from, from the strongest to the weakest.
@@ -170,14 +170,14 @@ class BasisPart:
         self._tries_all = False
         #: Unit of each target, in which errors are compared.
         self.unit = np.ones(n_outputs)
-        #: Whether all rows are points and the solution is exact: there are no sums.
+        #: Whether the fit is exact, with a point at every row and without sums.
         self.is_exact = False
         # Jitter that the last solution needed.
         self._enough = 0.0
 
     @cached_property
     def statistics(self) -> Statistics:
-        """Sums over the rows that were learned."""
+        """Sums over the rows that the part has learned."""
         return Statistics(self.n_points, self.n_targets)
 
     @cached_property
@@ -186,9 +186,9 @@ class BasisPart:
 
     @property
     def constant(self) -> float | None:
-        """Coefficient of all features that makes the function 1, so that ridges pull to the mean.
+        """Coefficient of all features that makes the function 1: ridges then pull to the mean.
 
-        None: they pull to 0.
+        None if there is none: ridges pull to 0.
         """
         return None
 
@@ -199,21 +199,21 @@ class BasisPart:
 
     @property
     def n_points(self) -> int:
-        """Number of points, or of other features."""
+        """Number of points, or of features of another kind."""
         return self.basis.size
 
     @property
     def n_rows(self) -> int:
-        """Rows in the sums."""
+        """Number of rows in the sums."""
         return self.statistics.n_rows
 
     @property
     def sum_bytes(self) -> int:
-        """Memory of the sums in a file."""
+        """Bytes of the sums in a file."""
         return 0 if self.is_exact else 4 * self.basis.size**2
 
     def fix_ridge(self, ridge: float | None) -> None:
-        """Use this ridge and try no others; or, for None, choose among all again."""
+        """Use only this ridge; with None, choose among all ridges again."""
         if ridge is None:
             self.ridges, self._tries_all = RIDGES, False
             self.ridge = self._first = self._usual_first
@@ -221,18 +221,18 @@ class BasisPart:
             self.choose_among([ridge])
 
     def choose_among(self, ridges: ArrayLike) -> None:
-        """Choose the best of these ridges: of few rows their error may have several minima.
+        """Try all of these ridges in each solution: the error may have several minima.
 
         Parameters
         ----------
         ridges : array-like of shape (n_ridges,)
-            One at least, none negative.
+            At least one ridge; none negative.
         """
         self.ridges, self._tries_all = np.sort(np.asarray(ridges, dtype=np.float64))[::-1], True
         self.ridge = self._first = 0
 
     def map_targets(self, codes: Array, offset: Array) -> None:
-        """Take over other outputs: see :meth:`mercer.sums.Statistics.map_targets`."""
+        """Replace the targets y by y @ codes + offset, and the outputs accordingly."""
         if not self.is_exact:
             self.statistics.map_targets(codes, offset)
         self.unit = np.ones(offset.size)
@@ -247,21 +247,21 @@ class BasisPart:
         add_rows(self.statistics, self.basis, rows, self.forgetting, chunk)
 
     def merge(self, other: Self) -> None:
-        """Add the rows that another regression has learned, which stays as it is.
+        """Add the rows that another regression has learned; the other stays unchanged.
 
-        They count as having come before those of this one: where old rows are forgotten, the
-        other's weigh less by a factor for each row of this one. Predictions go by them from the
-        next solution on. Each may have learned ``max_rows``.
+        The rows of the other count as older than the rows of this one: if old rows are forgotten,
+        their weights fall by a factor for each row of this one. Predictions use them after the next
+        solution. Each of the two may have learned ``max_rows``.
 
         Parameters
         ----------
         other : BasisPart
-            On the same features, with the same ridges and forgetting.
+            Part on the same features, with the same ridges and forgetting.
 
         Raises
         ------
         ValueError
-            If these differ, or the number of targets; neither has changed then.
+            If these, or the numbers of targets, differ; both parts are then unchanged.
         """
         check_same_basis(self.basis, other.basis)
         check_regressions(self, other)
@@ -269,9 +269,9 @@ class BasisPart:
         self._enough = max(self._enough, other._enough)
 
     def emptied(self) -> Self:
-        """Return the same function with sums of no rows: for those that are learned elsewhere.
+        """Return the same function with empty sums, to learn rows elsewhere.
 
-        Its rows have no limit: no place knows how many the others have.
+        It has no limit of rows, as each place does not know how many rows the others learn.
         """
         empty = copy.copy(self)
         empty.statistics = Statistics(self.n_points, self.n_targets)
@@ -279,21 +279,25 @@ class BasisPart:
         return empty
 
     def solve(self, held: Rows) -> Array:
-        """Choose the ridge on rows that were not learned, then learn them for the moment, too.
+        """Choose the ridge on held out rows, then solve with these rows included.
+
+        The held out rows are not added to the sums.
 
         Parameters
         ----------
         held : Rows
-            Rows kept back from :meth:`learn`, one at least.
+            Rows held out from :meth:`learn`, at least one.
 
         Returns
         -------
         predictions : ndarray of shape (n_held, n_outputs)
-            Values at the rows before they were learned.
+            Predictions for the held out rows by the fit without them.
         """
         Z: Any = self.basis.features(held.X)
         best, (predictions, w, enough) = self._choose(Z, held.discounted(self.forgetting))
-        if best < self._first:  # tried after weaker ones, it may need less: that a file would find
+        # A stronger ridge was tried after weaker ones, which may have needed more jitter than the
+        # sums of a model from a file would find.
+        if best < self._first:
             enough = self.statistics.jitter
         everything = self.statistics_with(held, Z)
         everything.jitter = max(everything.jitter, enough)
@@ -302,26 +306,26 @@ class BasisPart:
         return np.asarray(predictions, dtype=np.float64)
 
     def solve_for_learned(self) -> None:
-        """Solve for the rows learned, with the ridge that would be tried first."""
+        """Solve for the rows in the sums, with the ridge that is tried first."""
         with self.statistics.trial():
             self._take(self.statistics, self._first)
             self._enough = self.statistics.jitter
 
     def _take(self, statistics: Statistics, number: int) -> None:
-        """Use the coefficients for sums and the ridge of a number."""
-        # In the order of a file, so that predictions are the same to the last bit.
+        """Set the coefficients to the solution for sums and the ridge with a number."""
+        # In C order as in files, so that predictions are the same to the last bit.
         self.coefficients = np.ascontiguousarray(self._solution(statistics, number))
         self.ridge = number
 
     def statistics_with(self, held: Rows, Z: Any) -> Statistics:
-        """Return new sums over the rows learned and some more, whose features are overwritten."""
+        """Return new sums over the rows learned and held out rows, overwriting the features Z."""
         recent, everything = held.discounted(self.forgetting), self.statistics.copy()
         everything.forget(self.forgetting ** len(held))
         everything.add(Z, recent.targets, recent.weights)
         return everything
 
     def _choose(self, Z: Any, held: Rows) -> tuple[int, tuple[Any, Array, float]]:
-        """Find the ridge that is best for rows not learned: values, solution, its jitter."""
+        """Find the best ridge on held out rows: number, predictions, coefficients and jitter."""
 
         def attempt(number: int) -> tuple[float, tuple[Any, Array, float]]:
             w = self._solution(self.statistics, number)
@@ -329,7 +333,7 @@ class BasisPart:
             found = predictions, w, self.statistics.jitter
             return squared_error(predictions, held, self.unit), found
 
-        # From the same ridge each time: what is found must not depend on what was asked before.
+        # Start at the same ridge each time: results must not depend on earlier solutions.
         with self.statistics.trial():
             if self._tries_all:
                 tried = ((*attempt(number), number) for number in range(self.ridges.size))
@@ -338,7 +342,7 @@ class BasisPart:
             return descend(attempt, self._first, self.ridges.size)
 
     def _solution(self, statistics: Statistics, number: int) -> Array:
-        """Coefficients for sums and the ridge of a number."""
+        """Return the coefficients for sums and the ridge with a number."""
         factor = statistics.factor(float(self.ridges[number]), self._penalty)
         if self.constant is None:
             return factor.solve(statistics.products / statistics.weight)
@@ -347,7 +351,7 @@ class BasisPart:
         return self.constant * mean + factor.solve(right)
 
     def curvature(self) -> Curvature:
-        """Return what Newton steps go by."""
+        """Return the factored matrix for Newton steps."""
         least = max(self._enough, self.statistics.jitter)
         ridge, penalty = float(self.ridges[self.ridge]), self._penalty
         factor = factor_ridge(self.statistics.moments(), ridge, penalty, least)
@@ -356,25 +360,25 @@ class BasisPart:
         return Curvature(factor, ridge, penalty)
 
     def step(self, gradient: Array, curvature: Curvature, rate: float, bound: float) -> None:
-        """Make a preconditioned Newton step on some rows.
+        """Take a preconditioned Newton step on some rows.
 
         Parameters
         ----------
         gradient : ndarray of shape (n_points, n_outputs)
-            Of the mean loss of the rows in the coefficients.
+            Gradient of the mean loss of the rows in the coefficients.
         curvature : Curvature
-            From :meth:`curvature`.
+            Matrix from :meth:`curvature`.
         rate : float
-            Step size over the bound.
+            Step size divided by ``bound``.
         bound : float
-            Bound of the loss's curvature, by which the ridge is multiplied.
+            Bound of the curvature of the loss; the ridge is multiplied by it.
         """
         whole = gradient + bound * curvature.pull(self.coefficients)
         moved = self.coefficients - rate * curvature.factor.solve(whole)
         self.coefficients = np.ascontiguousarray(moved)
 
     def evaluate(self, X: Any) -> Array:
-        """Values at rows, shape (n, n_outputs)."""
+        """Return values at rows, shape (n, n_outputs)."""
         values = np.empty((X.shape[0], self.coefficients.shape[1]))
         basis = self.basis.precise if isinstance(self.basis, KernelBasis) else self.basis
 
@@ -387,22 +391,22 @@ class BasisPart:
 
 
 class GlobalPart(BasisPart):
-    """Kernel expansion on a fixed dictionary, fitted to numbers or codes by least squares.
+    """Kernel expansion on a fixed dictionary, fitted to numbers or codes by ridge regression.
 
     Parameters
     ----------
     kernel : Kernel
-        With its numbers resolved.
+        Kernel with its numbers resolved.
     points : ndarray of shape (n_points, n_features)
-        Dictionary; in float32 all products are.
+        Dictionary; with float32 points, all products are in float32.
     n_outputs : int
         Number of targets C.
     forgetting : float, default=1.0
-        Factor of the sums for each row that is learned.
+        Factor that the sums are multiplied by for each new row.
     max_rows : int or None, default=None
-        Rows to learn at most; further ones change nothing. None for no limit.
+        Most rows to learn; further rows are ignored. None for no limit.
     dtype : dtype or None, default=None
-        In what features are computed, see :class:`mercer.sums.KernelBasis`.
+        Type in which features are computed, see :class:`mercer.sums.KernelBasis`.
     """
 
     form = "global"
@@ -431,25 +435,25 @@ class GlobalPart(BasisPart):
         return self.basis.points
 
     def solve_exactly(self, rows: Rows, n_judges: int, block: int = 1) -> Array:
-        """Fit to the rows whose inputs are the dictionary, and leave out the last ones in turn.
+        """Fit the rows whose inputs are the dictionary; choose the ridge by leave-one-out errors.
 
-        Where rounding makes the kernel matrix indefinite, whatever the ridge, the fit is that of
-        :meth:`solve_without`.
+        If rounding makes the Gram matrix indefinite with every ridge, :meth:`solve_without` is used
+        instead.
 
         Parameters
         ----------
         rows : Rows
-            A row for each point, in the same order, with weights by their age where old ones are
+            One row for each point, in the same order, with weights by age if old rows are
             forgotten.
         n_judges : int
-            How many of the last rows choose the ridge.
+            Number of rows at the end whose errors choose the ridge.
         block : int, default=1
-            Rows that are left out together, the first of them at a multiple of it.
+            Number of rows left out together; blocks start at multiples of it.
 
         Returns
         -------
         predictions : ndarray of shape (n_judges, n_outputs)
-            Value at each of the last rows of the fit to all others, or to all other blocks.
+            Prediction for each of the last rows, by the fit to all others, or all other blocks.
         """
         judges = rows[len(rows) - n_judges :]
 
@@ -466,41 +470,41 @@ class GlobalPart(BasisPart):
 
         self.ridge, found = descent(min(self.ridge, self.ridges.size - 1))
         if self.basis.dtype == np.float32 and (found is None or self._is_rough(found[1], rows)):
-            # Where hardly any ridge is wanted single precision is one, and large coefficients
-            # that cancel each other are rounded too much.
+            # If the best ridge is very weak, rounding in single precision acts as a stronger ridge,
+            # and large coefficients that cancel each other are rounded too much.
             self.basis = KernelBasis(self.kernel, self.dictionary, np.float64)
             self.ridge, found = descent(self.ridge)
         if found is None:
-            # No ridge makes up for the rounding of such a matrix: that of the sums has a jitter.
+            # No ridge makes up for the rounding of the Gram matrix; sums have a jitter for it.
             return self.solve_without(rows, block)[len(rows) - n_judges :]
         predictions, self.coefficients = found
         self.is_exact = True
         return predictions
 
     def _is_rough(self, coefficients: Array, rows: Rows) -> bool:
-        """Whether single precision changes values by more than a small part of the targets'."""
+        """Whether single precision changes values by more than a small part of the targets."""
         if float(self.ridges[self.ridge]) < _WEAK:
             return True
         largest = float(self.kernel.diag(self.dictionary).max())
-        # Of kernel values, each rounded by itself.
+        # Standard deviation if kernel values are rounded independently.
         error = _SINGLE * largest * np.linalg.norm(coefficients, axis=0)
         return bool((error > _ROUGH * rows.targets.std(axis=0)).any())
 
     def solve_without(self, rows: Rows, block: int = 1) -> Array:
-        """Learn all rows there are, and choose the ridge by fits that leave some of them out.
+        """Fit all rows by sums, and choose the ridge by leave-one-out errors in closed form.
 
         Parameters
         ----------
         rows : Rows
-            The rows, with weights by their age where old ones are forgotten.
+            All rows, with weights by age if old rows are forgotten.
         block : int, default=1
-            Rows that are left out together, in the order in which they come; no more than a fifth
-            of all, since nothing is to be learned from no row.
+            Number of successive rows left out together; reduced to a fifth of all rows, as some
+            rows must be left to learn from.
 
         Returns
         -------
         predictions : ndarray of shape (n, n_outputs)
-            Value at each row of the fit to all others, or to all other blocks, in closed form.
+            Prediction for each row, by the fit to all others, or all other blocks.
         """
         Z: Any = self.basis.features(rows.X)
         self.statistics = Statistics(self.basis.size, rows.targets.shape[1])
@@ -527,18 +531,18 @@ class GlobalPart(BasisPart):
 def _left_out(
     white: Any, share: Array, residuals: Array, ends: Sequence[int] | NDArray[np.int64] | None
 ) -> Array:
-    """Residuals of rows that were left out, block by block.
+    """Return leave-one-block-out residuals.
 
     Parameters
     ----------
     white : ndarray of shape (n_points, n)
-        Whitened features: products of columns are leverages for each unit of weight.
+        Whitened features: products of columns are leverages per unit of weight.
     share : ndarray of shape (n,)
         Weights of the rows.
     residuals : ndarray of shape (n, n_outputs)
-        Of the fit to all rows.
+        Residuals of the fit to all rows.
     ends : sequence of int or None
-        Where rows that are left out together begin, and n; None for each by itself.
+        Starts of the blocks, and n; None if each row is left out alone.
     """
     if ends is None:
         leverages = share * np.sum(white**2, axis=0)
@@ -558,10 +562,11 @@ class RidgeStream(Recorded):
 
     .. math:: \min_c\; \frac{1}{W} \sum_i w_i |z_i^T c - y_i|^2 + \lambda\, c^T P c
 
-    It keeps the last rows back from a :class:`BasisPart`, which chooses the ridge by them and then
-    learns them, too. They are a twentieth of all rows, 100 to 5,000, and at most a fifth of all, or
-    of those that count where old ones are forgotten: were they more, the sums would be too old for
-    them, and a ridge judged by how far the stream has drifted. A single ridge needs none.
+    The last rows are held out from a :class:`BasisPart`; each solution chooses the ridge on them
+    and then includes them, too. They are a twentieth of all rows, from 100 to 5,000, and at most a
+    fifth of all rows, or of the rows that are not forgotten. With more of them, the sums would be
+    too old, and the ridge would depend on how far the stream has drifted. If there is only one
+    ridge, no rows are held out.
 
     Parameters
     ----------
@@ -570,18 +575,18 @@ class RidgeStream(Recorded):
     n_targets : int
         Number of targets.
     ridges : sequence of float
-        Values of the ridge parameter, one at least.
+        Values of the ridge parameter, at least one.
     forgetting : float, default=1.0
-        Factor by which a row's weight falls with each row that comes after it, in (0, 1].
+        Factor by which the weight of a row falls with each row after it, in (0, 1].
 
     Attributes
     ----------
     part : BasisPart
-        The regression on the rows that are not kept back.
+        Regression on the rows that are not held out.
     recent : list of Rows
-        The others, in pieces.
+        Held out rows, in pieces.
     n_rows : int
-        Rows of positive weight so far; others leave no trace.
+        Number of rows of positive weight so far; other rows are ignored.
 
     Examples
     --------
@@ -612,17 +617,17 @@ class RidgeStream(Recorded):
 
     @property
     def ridges(self) -> tuple[float, ...]:
-        """Those to choose from, from the strongest to the weakest."""
+        """Ridges to choose from, from the strongest to the weakest."""
         return tuple(map(float, self.part.ridges))
 
     @property
     def ridge(self) -> float:
-        """The one of the last solution."""
+        """Ridge of the last solution."""
         return self.ridges[self.part.ridge]
 
     @property
     def sums(self) -> Statistics:
-        """Sums over the rows that are not kept back."""
+        """Sums over the rows that are not held out."""
         return self.part.statistics
 
     @property
@@ -641,7 +646,7 @@ class RidgeStream(Recorded):
         Parameters
         ----------
         rows : Rows
-            Finite; copied.
+            Finite rows; they are copied.
         """
         used = rows.weights > 0.0
         if not used.any():
@@ -653,7 +658,7 @@ class RidgeStream(Recorded):
             self._add_up()
 
     def solve(self) -> Array:
-        """Coefficients of the regression on all rows so far, (n_features, n_targets)."""
+        """Solve for all rows so far; return the coefficients, (n_features, n_targets)."""
         held = self._add_up()
         if held is not None:
             self.part.solve(held)
@@ -662,21 +667,21 @@ class RidgeStream(Recorded):
         return self.part.coefficients
 
     def all_sums(self) -> Statistics:
-        """Return sums over all rows so far, new ones if some rows are kept back."""
+        """Return sums over all rows so far; a new object if some rows are held out."""
         held = self._add_up()
         if held is None:
             return self.sums
         return self.part.statistics_with(held, self.part.basis.features(held.X))
 
     def take_over(self, sums: Statistics, held: Rows) -> None:
-        """Go on from rows that were learned elsewhere, but for some that choose the ridge.
+        """Replace all rows by rows that were summed elsewhere, and held out rows.
 
         Parameters
         ----------
         sums : Statistics
-            On the same features, of all rows but those held back; they are this object's now.
+            Sums on the same features over all rows but the held out ones; not copied.
         held : Rows
-            The others.
+            Held out rows, which choose the ridge.
         """
         self.part.statistics, self.recent = sums, [held]
         self.n_rows = sums.n_rows + len(held)
@@ -690,7 +695,7 @@ class RidgeStream(Recorded):
         return min(max(n // 20, _FEWEST), _MOST, int(counting / 5.0))
 
     def _add_up(self) -> Rows | None:
-        """Move all rows but those to be kept back into the sums, and return these, if any."""
+        """Move older rows into the sums, and return the held out rows, if any."""
         if not self.recent:
             return None
         rows = Rows.joined(self.recent)
@@ -698,7 +703,7 @@ class RidgeStream(Recorded):
         if not n + self.sums.n_rows:  # there is nothing else to learn
             n = len(rows)
         if n:
-            # Copies, so that those of a copy of this object, or of a failure, stay as they are.
+            # Copies, so that copies of this object stay unchanged, and this object if adding fails.
             part = copy.copy(self.part)
             part.statistics = self.sums.copy()
             part.learn(rows[:n])
@@ -712,9 +717,9 @@ class RidgeStream(Recorded):
         Parameters
         ----------
         mixing : ndarray of shape (n_targets, n_targets_new)
-            Column j tells how the new code j is made of the old ones.
+            Column j holds the coefficients of the new code j in the old codes.
         offset : ndarray of shape (n_targets_new,)
-            What is added to all.
+            Constant to add to the codes.
         """
         self.part = copy.copy(self.part)
         self.part.statistics = self.sums.copy()
@@ -743,25 +748,25 @@ class RidgeStream(Recorded):
 def descend(
     attempt: Callable[[int], tuple[float, _T]], start: int, n: int, *, limit: float = np.inf
 ) -> tuple[int, _T]:
-    """Go downhill among 0, ..., n - 1, each of which is tried once at most.
+    """Find a local minimum of an error among 0, ..., n - 1, trying each number at most once.
 
     Parameters
     ----------
     attempt : callable
-        Number to its error and whatever comes with it.
+        Maps a number to its error and any further result.
     start : int
-        Where to begin; this one is tried also if there is nothing to choose.
+        Number to start at; it is always tried.
     n : int
-        How many there are.
+        How many numbers there are.
     limit : float, default=infinity
-        No other number is tried if the error at the start is not below this.
+        No other number is tried unless the error at the start is below this.
 
     Returns
     -------
     best : int
-        Number of the smallest error that was found.
+        Number with the smallest error found.
     found : object
-        What came with it.
+        Further result of that number.
 
     Examples
     --------
@@ -783,19 +788,19 @@ def descend(
 def descend_able(
     attempt: Callable[[int], tuple[float, _T | None]], start: int, n: int, *, limit: float = np.inf
 ) -> tuple[int, _T | None]:
-    """Go downhill as :func:`descend`, from the last number up to a start that finds anything.
+    """Search as :func:`descend`, from the largest number up to ``start`` that has a result.
 
     Parameters
     ----------
     attempt : callable
-        Number to its error and whatever comes with it; infinity and None if there is nothing.
+        Maps a number to its error and any further result; infinity and None if there is no result.
     start, n, limit
-        As of :func:`descend`.
+        See :func:`descend`.
 
     Returns
     -------
     best, found
-        As of :func:`descend`; None if no number up to the start finds anything.
+        See :func:`descend`; ``found`` is None if no number up to the start has a result.
 
     Examples
     --------
@@ -817,25 +822,25 @@ def descend_ridges(
     *,
     limit: float = np.inf,
 ) -> tuple[int, _T | None]:
-    """Go downhill among ridges, from a stronger one where the first is too weak for the precision.
+    """Find a ridge with locally least error; start stronger if a ridge is too weak for rounding.
 
     Parameters
     ----------
     exact : ExactRidge
         The regression.
     judge : callable
-        Solution to its error and whatever comes with it.
+        Maps a solution to its error and any further result.
     start : int
-        Number of the ridge to begin with.
+        Number of the ridge to start at.
     ridges : ndarray of shape (n_ridges,)
-        From the strongest to the weakest.
+        Ridges from the strongest to the weakest.
     limit : float, default=infinity
-        Error that the first that is enough must be below if others are to be tried.
+        No other ridge is tried unless the error of the first that can be solved is below this.
 
     Returns
     -------
     best, found
-        As of :func:`descend`; None if no ridge is enough.
+        See :func:`descend`; ``found`` is None if no ridge is strong enough.
     """
 
     def attempt(number: int) -> tuple[float, _T | None]:
@@ -846,7 +851,7 @@ def descend_ridges(
 
 
 def general_ridge(statistics: Statistics, penalty: Array, ridges: Array) -> float:
-    """Ridge that generalised cross-validation chooses, from the sums alone.
+    """Return the ridge that generalised cross-validation chooses, from the sums alone.
 
     Parameters
     ----------
@@ -855,7 +860,7 @@ def general_ridge(statistics: Statistics, penalty: Array, ridges: Array) -> floa
     penalty : ndarray of shape (n_features, n_features)
         Matrix of the penalty.
     ridges : ndarray of shape (n_ridges,)
-        Those to choose from.
+        Ridges to choose from.
     """
     moments = statistics.moments()
     right = statistics.products / statistics.weight
@@ -872,7 +877,7 @@ def general_ridge(statistics: Statistics, penalty: Array, ridges: Array) -> floa
 
 
 def solutions(statistics: Statistics, penalty: Array, ridges: Iterable[float]) -> list[Array]:
-    """Coefficients for each of several ridges, (n_features, n_targets)."""
+    """Return the coefficients, (n_features, n_targets), for each of several ridges."""
     moments = statistics.moments()
     right = statistics.products / statistics.weight
     return [factor_ridge(moments, ridge, penalty).solve(right) for ridge in ridges]

@@ -1,7 +1,7 @@
-"""Rows with their targets and weights, and the class codes that targets may be.
+"""Rows with targets and weights, and class codes.
 
-Class codes are what regressions have for targets where there are classes: a row has +1 in the
-column of its class and -1 in all others; for two classes there is one column, +1 for the second.
+Class codes are the regression targets in classification: a row has +1 in the column of its class
+and -1 in all others. For two classes there is one column, with +1 for the second class.
 """
 
 from __future__ import annotations
@@ -18,22 +18,24 @@ from mercer.records import FLOATS, Maybe, Numbers, Part, Record, Recorded
 
 Array = NDArray[np.float64]
 
-# Of inputs and targets; of inputs in float32, whose squares reach 3e38. Fourth powers of the others
-# are finite.
+# Largest inputs and targets, with finite fourth powers; and largest inputs in float32, with squares
+# up to 3e38.
 _LARGEST, _LARGEST_SINGLE = 1e60, 1e19
 _LEAST_WEIGHT = 1e-200  # sums take logarithms of weights
 
 
 @dataclass(frozen=True, eq=False)
 class Rows(Recorded):
-    """Some rows; of all that methods return only :meth:`own` surely shares no arrays.
+    """Rows: inputs, targets, weights and groups.
+
+    Methods may return rows that share arrays with this object; only :meth:`own` always copies.
 
     Attributes
     ----------
     X : ndarray of shape (n, n_features)
         Inputs, float32 or float64.
     targets : ndarray of shape (n, target_width)
-        Numbers, or what stands for classes.
+        Numbers, or codes of classes.
     weights : ndarray of shape (n,)
         Weights, at least 0.
     groups : ndarray of shape (n,) of int64 or None, default=None
@@ -55,16 +57,16 @@ class Rows(Recorded):
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """Inputs, targets, weights."""
+        """Inputs, targets and weights."""
         return tuple(array for name, array in vars(self).items() if name != "groups")
 
     def _each(self, change: Callable[[Any], Any]) -> Self:
-        """Rows of which each array is another."""
+        """Return rows with a function applied to each array."""
         arrays: Any = {n: a if a is None else change(a) for n, a in vars(self).items()}
         return type(self)(**arrays)
 
     def __getitem__(self, index: Any) -> Self:
-        """Rows of a slice, a mask or numbers."""
+        """Return the rows of a slice, a mask or numbers."""
         return self._each(lambda array: array[index])
 
     def __len__(self) -> int:
@@ -72,17 +74,17 @@ class Rows(Recorded):
 
     @property
     def n_bytes(self) -> int:
-        """Memory that they take."""
+        """Number of bytes of the arrays."""
         return sum(int(array.nbytes) for array in self.arrays)
 
     def own(self) -> Self:
-        """Copy that keeps no other array alive."""
-        # In the order of a file, so that products are the same to the last bit.
+        """Return a copy that keeps no other array alive."""
+        # In C order as in files, so that products are the same to the last bit.
         return self._each(lambda array: np.array(array, order="C"))
 
     @property
     def ends(self) -> NDArray[np.int64]:
-        """Where groups begin, and the number of rows; each row is one of its own without any.
+        """Starts of the groups, and the number of rows; without groups, each row is its own group.
 
         Examples
         --------
@@ -97,10 +99,10 @@ class Rows(Recorded):
         return np.concatenate([[0], starts, [len(self)]]).astype(np.int64)
 
     def whole(self, at: int, least: int = 0) -> int:
-        """How many of the first rows to cut off, ``at`` at most, so that no group is cut.
+        """Return the largest number of first rows, at most ``at``, whose end cuts no group.
 
-        Where that are fewer than ``least``, they are more than ``at``; where all are of one group,
-        it is cut.
+        If it is below ``least``, the smallest number above ``at`` is returned; if that is all rows,
+        ``at`` is, and the group is cut.
         """
         if self.groups is None or not 0 < at < len(self):
             return at
@@ -112,11 +114,11 @@ class Rows(Recorded):
         return above if above < len(self) else at
 
     def map_targets(self, matrix: Array, offset: Array) -> Self:
-        """Rows with the targets y @ matrix + offset."""
+        """Return rows with the targets y @ matrix + offset."""
         return replace(self, targets=self.targets @ matrix + offset)
 
     def discounted(self, forgetting: float) -> Self:
-        """Rows of which each weighs ``forgetting`` times as much as if it were the next one.
+        """Return rows whose weights fall by ``forgetting`` for each row after them.
 
         Examples
         --------
@@ -130,7 +132,7 @@ class Rows(Recorded):
         return replace(self, weights=np.maximum(self.weights * factors, _LEAST_WEIGHT))
 
     def without_repeats(self) -> Self:
-        """Rows whose inputs differ, with the weight of all that are equal and their mean target.
+        """Merge rows with equal inputs: their weights are added, and their targets averaged.
 
         Examples
         --------
@@ -159,7 +161,7 @@ class Rows(Recorded):
 
     @classmethod
     def joined(cls, several: Sequence[Self]) -> Self:
-        """All of them in order, one at least."""
+        """Concatenate several rows in order; at least one."""
         if len(several) == 1:
             return several[0]
         columns: Any = zip(*(rows.arrays for rows in several), strict=True)
@@ -169,19 +171,19 @@ class Rows(Recorded):
 
     @classmethod
     def none(cls, n_features: int, n_outputs: int, dtype: Any) -> Self:
-        """No rows."""
+        """Return rows of length 0."""
         return cls(np.empty((0, n_features), dtype), np.empty((0, n_outputs)), np.empty(0))
 
 
 def distinct_rows(X: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
-    """Return the numbers of the rows that equal no earlier one.
+    """Return the numbers of rows that differ from all earlier rows.
 
     Examples
     --------
     >>> distinct_rows(np.array([[1.0, 0.0], [2.0, 0.0], [1.0, -0.0]]))
     array([0, 1])
     """
-    # Adding 0 makes -0 equal to 0, byte by byte.
+    # Adding 0 turns -0 into 0, so that equal rows have equal bytes.
     whole = np.ascontiguousarray(X + 0.0)
     if _surely_differ(whole):
         return np.arange(len(X))
@@ -191,8 +193,8 @@ def distinct_rows(X: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
 
 
 def _surely_differ(X: NDArray[np.floating[Any]]) -> bool:
-    """Whether all rows differ; False may also be said if they do, which is rare."""
-    # Equal rows have equal sums, and sorting numbers is quicker than sorting rows.
+    """Whether all rows differ; rarely it is False although they do."""
+    # Equal rows have equal sums, and sorting sums is quicker than sorting rows.
     with np.errstate(over="ignore", invalid="ignore"):
         sums = (X * np.sqrt(np.arange(2, X.shape[1] + 2), dtype=X.dtype)).sum(axis=1)
     sums.sort()
@@ -200,7 +202,7 @@ def _surely_differ(X: NDArray[np.floating[Any]]) -> bool:
 
 
 class RevisitableRows(Protocol):
-    """Rows that can be looked at again, wherever they lie; :class:`Rows` are some."""
+    """Rows that can be read repeatedly, wherever they are stored; :class:`Rows` is one kind."""
 
     def __len__(self) -> int: ...
 
@@ -209,14 +211,14 @@ class RevisitableRows(Protocol):
 
 @dataclass(frozen=True)
 class RowsByNumber:
-    """Rows that are made when they are asked for: a :class:`RevisitableRows`.
+    """Rows that are created on request: a :class:`RevisitableRows`.
 
     Attributes
     ----------
     n_rows : int
-        How many there are.
+        Number of rows.
     take : callable
-        Numbers of rows to :class:`Rows`.
+        Maps row numbers to :class:`Rows`.
     """
 
     n_rows: int
@@ -250,20 +252,20 @@ class Blocks(Part):
 
 
 def rows_at_once(n_columns: int, most: int = 131_072, most_bytes: int = 2**26) -> int:
-    """How many rows to take at a time: so many, or fewer that take so many bytes."""
+    """Return the number of rows to read at a time: at most ``most``, within ``most_bytes``."""
     return int(max(1024, min(most, most_bytes // (8 * max(n_columns, 1)))))
 
 
 def check_sizes(X: Any, targets: Array) -> None:
-    """Raise ValueError for numbers whose squares would overflow, and say in which column they are.
+    """Raise ValueError for numbers whose squares would overflow, and name their column.
 
-    Large numbers that do not are fine: nanoseconds since 1970, say, are centred before they are
+    Other large numbers are fine: nanoseconds since 1970, for example, are centred before they are
     squared.
     """
     for name, array in (("inputs", X), ("targets", targets)):
         values = array if isinstance(array, np.ndarray) else array.data
         most = _LARGEST_SINGLE if values.dtype == np.float32 else _LARGEST
-        # NaN, where rows may have gaps, hides no other.
+        # fmax and fmin ignore NaN (missing values), so it hides no large number.
         most_positive = float(np.fmax.reduce(values, axis=None, initial=0.0))
         largest = max(most_positive, -float(np.fmin.reduce(values, axis=None, initial=0.0)))
         if largest > most:
@@ -282,16 +284,16 @@ def check_sizes(X: Any, targets: Array) -> None:
 
 
 def codes_of_targets(loss: Loss, targets: Array, n_columns: int) -> Array:
-    """Numbers, or class codes, from targets as a loss encodes them.
+    """Return numbers, or class codes, from targets as a loss encodes them.
 
     Parameters
     ----------
     loss : Loss
         The loss.
     targets : ndarray of shape (n, target_width)
-        As it encodes them: codes already, but for losses over all classes at once.
+        Targets as the loss encodes them: already codes, except for multiclass losses.
     n_columns : int
-        Columns of the codes.
+        Number of columns of the codes.
 
     Examples
     --------
@@ -310,18 +312,18 @@ def codes_of_targets(loss: Loss, targets: Array, n_columns: int) -> Array:
 def coded_rows(
     loss: Loss, X: Any, targets: Array, weights: Array, n_columns: int, dtype: Any
 ) -> Rows:
-    """Rows whose targets are numbers, or class codes: see :func:`codes_of_targets`.
+    """Return dense rows with numbers or class codes as targets.
 
     Parameters
     ----------
     loss, targets, n_columns
-        As there.
+        See :func:`codes_of_targets`.
     X : ndarray or CSR matrix of shape (n, n_features)
         Inputs.
     weights : ndarray of shape (n,)
         Weights.
     dtype : dtype
-        Of the inputs, which become dense.
+        Type of the dense inputs.
     """
     dense = X if isinstance(X, np.ndarray) else X.toarray()
     codes = codes_of_targets(loss, targets, n_columns)
@@ -329,7 +331,7 @@ def coded_rows(
 
 
 def targets_of_codes(loss: Loss, codes: Array) -> Array:
-    """Targets as the loss reads them, from class codes -1 and +1 or numbers."""
+    """Return targets as the loss encodes them, from class codes -1 and +1 or numbers."""
     if loss.multiclass:
         numbers: Array = np.argmax(codes, axis=1).astype(np.float64)
         return numbers[:, np.newaxis]
@@ -337,19 +339,19 @@ def targets_of_codes(loss: Loss, codes: Array) -> Array:
 
 
 def labels_of_codes(codes: Array) -> NDArray[np.int64]:
-    """Class numbers of codes -1 and +1, one column for two classes."""
+    """Return class numbers from codes -1 and +1; two classes have one column."""
     if codes.shape[1] == 1:
         return (codes[:, 0] > 0).astype(np.int64)
     return np.asarray(codes.argmax(axis=1))
 
 
 def class_numbers(targets: Array, loss: Loss) -> NDArray[np.int64]:
-    """Class numbers of the targets of a classification loss, shape (n,).
+    """Return class numbers, (n,), from the targets of a classification loss.
 
     Parameters
     ----------
     targets : ndarray of shape (n, target_width)
-        As the loss encodes them.
+        Targets as the loss encodes them.
     loss : Loss
         The loss.
     """
@@ -359,18 +361,18 @@ def class_numbers(targets: Array, loss: Loss) -> NDArray[np.int64]:
 def relabelled(
     targets: Array, places: NDArray[np.int64], old_loss: Loss, new_loss: Loss, n_scores: int
 ) -> Array:
-    """Encode the targets of classes anew.
+    """Re-encode class targets after the set of classes has changed.
 
     Parameters
     ----------
     targets : ndarray of shape (n, target_width)
-        As the old loss encoded them.
+        Targets as the old loss encoded them.
     places : ndarray of shape (n_old,)
-        Where the old classes are among the new ones.
+        Position of each old class among the new classes.
     old_loss, new_loss : Loss
-        Before and after.
+        Loss before and after.
     n_scores : int
-        Of the new loss.
+        Number of scores of the new loss.
     """
     return new_loss.encode(places[class_numbers(targets, old_loss)], max(n_scores, 2))
 
@@ -378,17 +380,17 @@ def relabelled(
 def shift_of_codes(
     places: NDArray[np.int64], n_old: int, n_new: int, *, lone: bool = False
 ) -> tuple[Array, NDArray[np.float64]]:
-    """Matrix and offset that turn labels -1, +1 of the old classes into those of the new ones.
+    """Return the matrix and offset that map codes of old classes to codes of new classes.
 
     Parameters
     ----------
     places : ndarray of shape (n_old,)
-        Where the old classes are among the new ones.
+        Position of each old class among the new classes.
     n_old, n_new : int
-        Columns of the labels.
+        Number of columns of the codes.
     lone : bool, default=False
-        Whether a single column is +1 for a lone class, as where there is one for each class,
-        instead of for the second one.
+        Whether a single old column is +1 for the only class, as if each class had a column. If
+        False, it is +1 for the second of two classes.
 
     Examples
     --------
@@ -424,26 +426,26 @@ _Sums = TypeVar("_Sums", bound=_Classified)
 def merge_classes(
     mine: _Sums, classes: NDArray[Any], other: _Sums, other_classes: NDArray[Any]
 ) -> tuple[_Sums, NDArray[Any]]:
-    """Merge sums over rows of classes that need not be the same.
+    """Merge sums over rows whose classes may differ.
 
     Parameters
     ----------
     mine, other : BasisPart or CellsPart
-        With class codes for targets; both stay as they are.
+        Parts with class codes as targets; both stay unchanged.
     classes, other_classes : ndarray
-        Labels of the classes of each, sorted.
+        Sorted labels of the classes of each part.
 
     Returns
     -------
     merged : object
-        Of the same kind, over the rows of both, with the codes of all classes.
+        Part of the same kind over the rows of both, with codes of all classes.
     union : ndarray
-        Labels of all classes, sorted.
+        Sorted labels of all classes.
 
     Raises
     ------
     ValueError
-        As by ``mine.merge(other)``.
+        If ``mine.merge(other)`` does.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Second-order learning in bounded memory: sums over the rows, and what is solved with them.
+"""Sums over rows that determine ridge regression and posteriors, and the solution from them.
 
-Free of kernels: a row is a vector of features z and its targets y.
+There are no kernels here: a row is a vector of features z with targets y.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ from mercer.validation import integer, positive, real
 
 Array = NDArray[np.float64]
 
-# Jitter with which attempts begin for sums of products in float32 of so many features; of ten times
-# as many ten times as much.
+# First jitter to try for sums of products in float32, with so many features; ten times as many
+# features need ten times as much.
 _SINGLE_JITTER, _SINGLE_FEATURES = 1e-8, 40
-# Rows whose products are added up in float32, and features beyond which LAPACK's counts overflow.
+# Most rows whose products are summed in float32, and most features before LAPACK's integers
+# overflow.
 _SINGLE_ROWS = 4096
 _MOST_FEATURES = 46_340
-_LONG = 200  # characters that are too many for a message
+_LONG = 200  # most characters of values that a message shows
 
 
 class LeafFeatures:
-    """Features of rows of which there is one for each tree, all of the same height.
+    """Sparse features of rows: indicators of one leaf per tree, all of the same height.
 
     Parameters
     ----------
     leaves : ndarray of shape (n_trees, n_rows)
-        Numbers of those that are not 0, in rising order.
+        Numbers of the features that are not 0, in increasing order.
     size : int
         Number of features.
 
@@ -60,24 +61,24 @@ class LeafFeatures:
         self.height = float(len(leaves)) ** -0.5
 
     def __matmul__(self, coefficients: Array) -> Array:
-        """Values of linear functions, (n_rows, n_outputs)."""
+        """Return the values of linear functions, (n_rows, n_outputs)."""
         columns = np.ascontiguousarray(coefficients)
         return np.asarray(self.height * indicator_values(self.leaves, columns))
 
     def kernel(self) -> Array:
-        """Products of the features of all pairs of rows, (n_rows, n_rows)."""
+        """Return the Gram matrix of the rows, (n_rows, n_rows)."""
         by_row = np.ascontiguousarray(self.leaves.T)
         return np.asarray(self.height**2 * equal_leaves(by_row))
 
     def gram(self, weights: Array) -> Array:
-        """Weighted sum of their products, (size, size), lower triangle in Fortran order."""
+        """Return Z'WZ, (size, size), lower triangle in Fortran order."""
         sums = np.zeros((self.size, self.size))
-        # The transpose of the upper triangle: what is next to each other is added to together.
+        # The transpose of the upper triangle, so that additions are to adjacent numbers.
         indicator_products(self.leaves, self.height**2 * weights, sums.T)
         return sums.T
 
     def __rmatmul__(self, columns: Array) -> Array:
-        """Add up products with columns, (n_columns, n_rows) to (n_columns, size)."""
+        """Return columns @ Z, from (n_columns, n_rows) to (n_columns, size)."""
         n_trees, n = self.leaves.shape
         places = np.arange(0, n_trees * n + 1, n_trees)
         ones = np.ones(n_trees * n)
@@ -86,7 +87,7 @@ class LeafFeatures:
 
 
 class Statistics(Recorded):
-    """Sums over the rows that the posterior depends on; their size does not grow with the rows.
+    """Sums over rows that determine ridge regression; their size does not grow with the rows.
 
     Parameters
     ----------
@@ -98,8 +99,8 @@ class Statistics(Recorded):
     Attributes
     ----------
     packed : ndarray of shape (n_features * (n_features + 1) // 2,)
-        Z'WZ, lower triangle, in the rectangular full packed format of LAPACK: half the memory of
-        the matrix at its speed.
+        Lower triangle of Z'WZ, in the rectangular full packed format of LAPACK: half the memory of
+        the matrix at the same speed.
     products : ndarray of shape (n_features, n_targets)
         Z'W(Y - origin).
     feature_sums : ndarray of shape (n_features,)
@@ -107,14 +108,14 @@ class Statistics(Recorded):
     target_sums, target_squares : ndarray of shape (n_targets,)
         Sums of w (y - origin) and of w (y - origin)².
     origin : ndarray of shape (n_targets,)
-        Constant that is subtracted of the targets first: near their mean, so that the variance is
-        no difference of large numbers.
+        Constant subtracted from the targets first; if it is near their mean, the variance is not a
+        difference of large numbers.
     weight, log_weight : float
         Sums of the weights and of their logarithms.
     n_rows : int
-        Rows of positive weight.
+        Number of rows of positive weight.
     jitter : float
-        Where :meth:`factor` begins: more if products were made in float32.
+        Jitter that :meth:`factor` tries first: larger if products were computed in float32.
 
     Raises
     ------
@@ -165,7 +166,7 @@ class Statistics(Recorded):
 
     @property
     def gram(self) -> Array:
-        """Z'WZ, (n_features, n_features), lower triangle with zeros above, Fortran order; anew."""
+        """Z'WZ as a new array, (n_features, n_features): lower triangle, Fortran order."""
         return unpack(self.packed, self.n_features)
 
     @gram.setter
@@ -173,7 +174,7 @@ class Statistics(Recorded):
         self.packed = pack(matrix)
 
     def moments(self) -> Array:
-        """Z'WZ per unit of weight, as :attr:`gram`."""
+        """Return Z'WZ divided by the total weight, in the form of :attr:`gram`."""
         matrix = self.gram
         matrix /= self.weight
         return matrix
@@ -184,8 +185,8 @@ class Statistics(Recorded):
         Parameters
         ----------
         Z : ndarray of shape (n, n_features) or LeafFeatures
-            Features, C-ordered; overwritten. Products of float32 are made in float32, twice as
-            fast, and added up in float64 every 4,096 rows.
+            Features, C-ordered; overwritten. Products of float32 features are computed in float32,
+            twice as fast, and added to float64 sums every 4,096 rows.
         targets : ndarray of shape (n, n_targets)
             Targets.
         weights : ndarray of shape (n,)
@@ -213,10 +214,10 @@ class Statistics(Recorded):
         self.n_rows += weights.size
 
     def _add_products(self, Z: Any, Y: Array, root: Array) -> None:
-        """Add products of rows with each other and with targets times the roots of the weights."""
+        """Add the products of features with features and with Y, the targets times ``root``."""
         if (root != 1.0).any():
             Z *= root[:, np.newaxis].astype(Z.dtype)
-        # Only a triangle: half the work of Z.T @ Z.
+        # Only one triangle: half the work of Z.T @ Z.
         if Z.dtype == np.float32:
             products = np.empty(self.packed.size, dtype=np.float32)
             add_products(Z, products, keep=False)
@@ -228,18 +229,18 @@ class Statistics(Recorded):
         self.feature_sums += Z.T @ root.astype(Z.dtype)
 
     def _make_own(self) -> None:
-        # Mapped from a file for reading; LAPACK does not look, and a question may add rows.
+        # Arrays mapped from a file are read-only, which LAPACK does not check, so copy them.
         for name, value in vars(self).items():
             if isinstance(value, np.ndarray) and not value.flags.writeable:
                 setattr(self, name, value.copy())
 
     def forget(self, factor: float) -> None:
-        """Multiply all sums by a factor: rows of long ago count less, on streams that drift.
+        """Multiply all sums by a factor, so that old rows of a drifting stream count less.
 
         Parameters
         ----------
         factor : float
-            Above 0, at most 1.
+            Factor in (0, 1].
         """
         self._make_own()
         self.packed *= factor
@@ -251,14 +252,14 @@ class Statistics(Recorded):
         self.log_weight *= factor
 
     def map_targets(self, matrix: Array, offset: Array) -> None:
-        """Go on with the targets y @ matrix + offset, where those are class codes -1 and +1.
+        """Replace the targets y by y @ matrix + offset, which must be class codes -1 and +1.
 
         Parameters
         ----------
         matrix : ndarray of shape (n_targets, n_targets_new)
-            What becomes of the codes.
+            Column j holds the coefficients of the new code j in the old codes.
         offset : ndarray of shape (n_targets_new,)
-            Codes of new classes: -1.
+            Constant to add, such as -1 for new classes.
         """
         self.products = self.products @ matrix + np.outer(self.feature_sums, offset)
         self.target_sums = self.target_sums @ matrix + self.weight * offset
@@ -266,11 +267,11 @@ class Statistics(Recorded):
         self.origin = np.zeros(offset.size)
 
     def merge(self, other: Statistics) -> None:
-        """Add the rows that other sums are of, which stay as they are.
+        """Add other sums, over other rows; the other sums stay unchanged.
 
-        The sums are then those over the rows of both: the same as if one object had learned them,
-        but for the order of additions, and to the last bit where no addition is rounded. Origins
-        of targets may differ; that of the first rows stays.
+        The result is the same as if one object had learned all rows, except for the rounding of
+        additions in another order. Origins of targets may differ; the origin of this object stays,
+        unless it has no rows.
 
         Parameters
         ----------
@@ -280,7 +281,7 @@ class Statistics(Recorded):
         Raises
         ------
         ValueError
-            For other numbers of features or targets.
+            If the numbers of features or targets differ.
         """
         check_alike(
             "numbers of features and targets",
@@ -291,7 +292,7 @@ class Statistics(Recorded):
         if self.n_rows == 0:
             self.origin = other.origin.copy()
         self._make_own()
-        # Of the targets y - origin: theirs are to be less this one's.
+        # Convert the other sums to the origin of this object.
         shift = other.origin - self.origin
         squares = 2.0 * shift * other.target_sums + other.weight * shift**2
         self.packed += other.packed
@@ -305,15 +306,15 @@ class Statistics(Recorded):
         self.jitter = max(self.jitter, other.jitter)
 
     def factor(self, ridge: float, penalty: Array | None = None) -> RidgeFactor:
-        """Factor of gram / weight + ridge * penalty, with jitter only as rounding needs it.
+        """Factor gram / weight + ridge * penalty, with only as much jitter as rounding needs.
 
         Parameters
         ----------
         ridge : float
             Ridge parameter, at least 0.
         penalty : ndarray of shape (n_features, n_features), default=None
-            Matrix of the penalty, lower triangle: the kernel matrix of the dictionary, for the
-            norm of the RKHS. None for the identity.
+            Matrix of the penalty, lower triangle: the Gram matrix of the dictionary for the RKHS
+            norm. None for the identity.
 
         Raises
         ------
@@ -321,13 +322,13 @@ class Statistics(Recorded):
             If the sums are not finite.
         """
         made = factor_ridge(self.moments(), ridge, penalty, self.jitter)
-        # The sums' rounding errors ask for it, whatever the ridge: do not find that out again.
+        # Rounding errors of the sums need this jitter with any ridge: keep it for the next call.
         self.jitter = max(self.jitter, made.least_jitter)
         return made
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """Forget at the end how much jitter was needed: later results must not depend on it."""
+        """Restore the jitter at the end, so that later results do not depend on these trials."""
         jitter = self.jitter
         try:
             yield
@@ -335,15 +336,15 @@ class Statistics(Recorded):
             self.jitter = jitter
 
     def solve(self, ridge: float, penalty: Array | None = None) -> Array:
-        r"""Coefficients of the weighted ridge regression on all rows added.
+        r"""Return the coefficients of the weighted ridge regression on all rows added.
 
         They minimise :math:`\frac{1}{W} \sum_i w_i |z_i^T c - y_i|^2 + \lambda\, c^T P c` with W
-        the sum of the weights; a row's origin is not part of its target.
+        the sum of the weights; the origin is subtracted from the targets y.
 
         Parameters
         ----------
         ridge, penalty
-            As in :meth:`factor`.
+            See :meth:`factor`.
 
         Returns
         -------
@@ -352,13 +353,13 @@ class Statistics(Recorded):
         return self.factor(ridge, penalty).solve(self.products / self.weight)
 
     def normalization(self) -> tuple[Array, Array]:
-        """Weighted mean and standard deviation of the targets (1 for constant ones)."""
+        """Return the weighted mean and standard deviation (1 if constant) of each target."""
         shift = self.target_sums / self.weight
         mean = self.origin + shift
         return mean, target_scale(self.target_squares / self.weight - shift**2, mean)
 
     def centred(self, mean: Array, scale: Array) -> tuple[Array, Array]:
-        """Z'WY and the diagonal of Y'WY for the targets (y - mean) / scale."""
+        """Return Z'WY and the diagonal of Y'WY for the targets (y - mean) / scale."""
         shift = mean - self.origin
         products = (self.products - np.outer(self.feature_sums, shift)) / scale
         squares = self.target_squares - 2.0 * shift * self.target_sums + self.weight * shift**2
@@ -373,7 +374,7 @@ class Statistics(Recorded):
         return other
 
     def without_targets(self) -> Self:
-        """Return the sums of the features, beside 0 for one target; shared: add to a copy."""
+        """Return the sums of features with one target 0; arrays are shared, so add to a copy."""
         alone = copy.copy(self)
         alone.products = np.zeros((self.n_features, 1))
         alone.target_sums, alone.target_squares, alone.origin = np.zeros((3, 1))
@@ -417,28 +418,28 @@ class Sums(Part):
 
 
 def _single_jitter(n_features: int) -> float:
-    """Jitter with which attempts begin for sums of products in float32."""
+    """Return the first jitter to try for sums of products in float32."""
     orders = int(math.log10(max(n_features / _SINGLE_FEATURES, 1.0)))
     return float(10.0 ** (round(math.log10(_SINGLE_JITTER)) + orders))
 
 
 def target_scale(variance: Array, mean: Array) -> Array:
-    """Scale of targets: their standard deviation, 1 for those that are constant."""
-    # Rounding leaves a constant target a relative deviation of 1e-16, not more.
+    """Return the scale of each target: its standard deviation, or 1 if it is constant."""
+    # Rounding gives a constant target a relative deviation of at most 1e-16.
     return np.sqrt(np.where(variance <= 1e-28 * mean**2, 1.0, variance))
 
 
 def check_alike(what: str, mine: Any, theirs: Any, mend: str) -> None:
-    """Raise ValueError if two objects whose sums are to be merged differ in something.
+    """Raise ValueError if a setting differs between two objects whose sums are to be merged.
 
     Parameters
     ----------
     what : str
-        What they are to have in common.
+        Name of the setting.
     mine, theirs : object
-        Their values of it.
+        The two values.
     mend : str
-        What to do about it: a sentence.
+        A sentence that says what to do about a difference.
 
     Examples
     --------

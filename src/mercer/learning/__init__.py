@@ -1,13 +1,13 @@
-"""How a function is learned: by steps, or by sums over rows that are solved when somebody asks.
+"""Learners: they update a function by steps, or from sums over rows solved on demand.
 
-By steps, every objective is learned by one loop (``mercer.learning.loop``): on kernel
-expansions, whose points come from the stream, and on random features, where what a step adds is
-known at all rows at once. POLK is a pointwise loss with ``KOMP``; NORMA the same with ``Full`` and
+One loop (``mercer.learning.loop``) takes steps for every objective: on kernel expansions, whose
+points come from the stream, and on random features, where the change of a step is computed at all
+rows at once. POLK is a pointwise loss with ``KOMP``; NORMA is the same with ``Full`` and
 truncation; BSGD with ``Budget``; Ying & Zhou's Algorithm 1 with ``Full``, ``regularization=0`` and
-``PowerDecay``; DSG any objective with ``RandomFeatures``. By sums, on a fixed dictionary or a fixed
-number of random features: equations are solved where the objective is quadratic, Newton steps are
-made where it is not. Recursive least squares solve equations row by row. (The sums of the default
-are in :mod:`mercer.default`.)
+``PowerDecay``; DSG is any objective with ``RandomFeatures``. Sums are for a fixed dictionary or a
+fixed number of random features: quadratic objectives are solved by equations, others by Newton
+steps. Recursive least squares solve equations row by row. (The learner of the default expansion is
+in :mod:`mercer.default`.)
 """
 
 from mercer.learning.elsewhere import Ask, Elsewhere, Layout, Solved, StepsElsewhere

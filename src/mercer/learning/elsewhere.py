@@ -1,4 +1,4 @@
-"""What a learner hands out, and takes back, where its rows are learned in several places."""
+"""Interface of learners whose rows are learned in several places (processes or machines)."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from mercer.sums import CellsPart, Rows
 
 Array = NDArray[np.float64]
 
-#: Steps of a pass over rows that lie elsewhere, at most: each costs a round of messages.
+#: Most steps of a pass over rows that lie elsewhere: each step costs a round of messages.
 MOST_STEPS = 48
 
 
 class Layout(NamedTuple):
-    """What is to be done with rows, wherever they are.
+    """Plan of the work on rows, wherever these lie.
 
     Attributes
     ----------
     rows : callable
-        Inputs, encoded targets and weights to the :class:`mercer.sums.Rows` that are learned.
+        Maps inputs, encoded targets and weights to the :class:`mercer.sums.Rows` to learn.
     summands : dict of int to object
-        What adds up rows: regressions that have learned none, by the number of the component. They
-        have ``learn(rows)`` and ``merge(other)``.
+        Objects that sum up rows, by the number of the component: regressions that have learned no
+        rows yet. They have ``learn(rows)`` and ``merge(other)``.
     partitions : dict of int to CellsPart
-        Components in whose regions rows are brought together, by their number.
+        Components, by number, that need all rows of each of their regions in one place.
     n_steps : int
-        Steps of a pass over all rows, which follow; 0 for none.
+        Number of steps of a pass over all rows that follows; 0 for none.
     """
 
     rows: Callable[[Any, Array, Array], Rows]
@@ -40,14 +40,14 @@ class Layout(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """A component of cells that are solved.
+    """A solved component with cells.
 
     Attributes
     ----------
     part : CellsPart
         The component.
     values : ndarray of shape (n_held, n_outputs)
-        What it says of the rows held back before it has learned them.
+        Predictions for the held out rows by a fit without them.
     """
 
     part: CellsPart
@@ -55,63 +55,63 @@ class Solved(NamedTuple):
 
 
 class Ask(Protocol):
-    """What is asked of rows; it can be pickled."""
+    """Function that is summed over rows where they lie; it can be pickled."""
 
     def __call__(self, rows: Rows, of: Any, /) -> list[Array]:
-        """Sum over rows.
+        """Return sums over rows.
 
         Parameters
         ----------
         rows : Rows
-            Perhaps none.
+            The rows; there may be none.
         of : object
-            What changes from step to step, such as coefficients.
+            Argument that changes from step to step, such as coefficients.
         """
 
 
 class StepsElsewhere(Protocol):
-    """Rows of steps, which lie elsewhere: each step has as many as the layout says.
+    """Rows that lie elsewhere, divided into the steps that the layout asks for.
 
     Attributes
     ----------
     n_steps : int
-        Steps of a pass over all rows but those held back.
+        Number of steps of a pass over all rows that are not held out.
     """
 
     n_steps: int
 
     def total(self, step: int, ask: Ask, of: Any, held: Rows | None = None) -> list[Array]:
-        """Sum over the rows of a step.
+        """Return sums over the rows of a step.
 
         Parameters
         ----------
         step : int
-            Which one.
+            Number of the step.
         ask : Ask
-            It is sent once, as long as it is the same object.
+            Function to sum; it is sent only once while it is the same object.
         of : object
-            Its second argument.
+            Second argument of ``ask``.
         held : Rows, default=None
-            Rows held back, which are at hand: each step has its share of them.
+            Held out rows, which are in this process: each step includes a share of them.
         """
 
 
 class Elsewhere(Protocol):
-    """A learner whose rows may be learned elsewhere."""
+    """Learner whose rows may be learned elsewhere."""
 
     def lay_out(
         self, X: Any, targets: Array, weights: Array, n_rows: int, n_regions: int
     ) -> Layout:
-        """Choose all that is not learned from every row, from a sample in random order.
+        """Choose kernels, features and sizes from a sample in random order, and plan the rest.
 
         Parameters
         ----------
         X, targets, weights
-            The sample, as of ``learn``.
+            The sample, in the form of ``learn``.
         n_rows : int
-            Rows in all.
+            Total number of rows.
         n_regions : int
-            Regions of a partition.
+            Number of regions of a partition.
         """
 
     def adopt(
@@ -121,18 +121,18 @@ class Elsewhere(Protocol):
         sums: dict[int, Any],
         steps: StepsElsewhere | None = None,
     ) -> None:
-        """Take over what was learned elsewhere, and choose what rows held back choose.
+        """Take over results from elsewhere, and make the choices that need held out rows.
 
         Parameters
         ----------
         held : Rows
-            Rows that nobody has learned: inputs, encoded targets and weights.
+            Held out rows: inputs, encoded targets and weights.
         solved : dict of int to Solved
-            Partitions that are solved.
+            Solved partitions, by the number of the component.
         sums : dict of int to object
-            Merged summands.
+            Merged summands, by the number of the component.
         steps : StepsElsewhere, default=None
-            The rows of steps, if some were laid out.
+            Rows for steps, if the layout has steps.
         """
 
 

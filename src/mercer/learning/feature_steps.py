@@ -1,9 +1,9 @@
-"""The loop on random features (DSG, Algorithms 1 and 2).
+"""Learner on random features (DSG, Algorithms 1 and 2).
 
-What a step adds is a block of features, and its values at all rows still to come are added at
-once: every block is drawn once for all rows of a call ("right-looking"). A stream, whose later
-rows are not known, evaluates the old blocks on the rows of each call instead ("left-looking"). Both
-give the same coefficients up to rounding.
+Each step adds a block of features, and its values are added at once to all rows still to come: each
+block is drawn once for all rows of a call ("right-looking"). Rows of later calls are not known on a
+stream, so each call evaluates the old blocks on its rows ("left-looking"). Both ways give the same
+coefficients up to rounding.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ from mercer.threads import one_blas_thread
 from mercer.validation import check_real
 
 _REPORT = 8192  # rows between two reports of progress
-# Predictions this many times larger than any target or 1 mean that the run has diverged.
+# A run has diverged once predictions are this many times larger than all targets, and than 1.
 _EXPLODED = 1e3
-# Steps over which the losses of the candidates are averaged.
+# Number of steps over which the losses of the candidates are averaged.
 _MEMORY = 50.0
-# Rows held out to choose the ridge on, if a twentieth of all is not between these.
+# Fewest and most rows held out to choose the ridge; in between, a twentieth of all rows.
 _HELD_OUT = 500, 5000
 _FEW_ROWS = 50
-# Of steps on rows that lie elsewhere: lengths that are tried, each half of the one before, until
-# losses rise by no more than this share.
+# For steps on rows that lie elsewhere: most step sizes to try, each half of the one before, until
+# losses rise by at most this share.
 _HALVINGS, _RISE = 12, 0.1
 
 
@@ -66,23 +66,23 @@ class Waiting(Rows):
     _record = records.Record(**Rows._record.fields, values=Numbers("n_rows", "n_columns"))
 
     def batch(self) -> Batch:
-        """Rows as objectives see them."""
+        """Return the rows as a batch for objectives."""
         return Batch(self.X, self.targets, self.weights)
 
 
 class Slopes(NamedTuple):
-    """What the objectives of all candidates say of some rows.
+    """Slopes and losses of all candidates at some rows.
 
     Attributes
     ----------
     slopes : ndarray of shape (n_points, n_candidates * n_outputs)
-        Derivatives in the values; 0 for candidates that are ruined.
+        Derivatives in the values; 0 for candidates that have diverged.
     losses : ndarray of shape (n_candidates,)
-        Sums over the rows; infinite for candidates that are ruined.
+        Sums of losses over the rows; infinite for candidates that have diverged.
     sound : bool
-        Whether a candidate is not ruined.
+        Whether at least one candidate has not diverged.
     size : float
-        Least root mean square of the values.
+        Root mean square of the values, the least over candidates.
     unit : float
         Largest target so far, if that is above 1.
     """
@@ -95,21 +95,21 @@ class Slopes(NamedTuple):
 
 
 class Candidates:
-    """An objective for each candidate, because objectives may have scalars of their own.
+    """Candidates for the ridge, each with a copy of the objective, which may have scalars.
 
     Parameters
     ----------
     objective : Objective
-        Copied for each.
+        Objective, copied for each candidate.
     n : int
-        How many there are.
+        Number of candidates.
 
     Attributes
     ----------
     objectives : list of Objective
-        One of each.
+        One objective for each candidate.
     race : ndarray of shape (n,)
-        Mean losses so far.
+        Mean loss of each candidate so far.
     unit : float
         Largest target so far, if that is above 1.
     """
@@ -123,18 +123,18 @@ class Candidates:
         return len(self.objectives)
 
     def split(self, values: Array) -> list[Array]:
-        """Columns of each candidate."""
+        """Split values into the columns of each candidate."""
         return np.split(values, len(self), axis=1)
 
     def slopes(self, values: Array, batches: list[Batch]) -> Slopes:
-        """Ask the objective of each candidate about some rows, as it sees them."""
+        """Compute the slopes and losses of each candidate on its batch."""
         parts = self.split(values)
         results = [
             o.slopes(v, batch) for o, v, batch in zip(self.objectives, parts, batches, strict=True)
         ]
         unit = max(self.unit, float(np.abs(batches[0].targets).max(initial=0.0)))
         sizes = np.array([np.sqrt(np.mean(np.square(v))) for v in parts])
-        # A ridge that is too small for the step may ruin its candidate, and no other.
+        # A ridge that is too small for the step may make its candidate diverge, but no other.
         sound = np.array([bool(np.isfinite(slopes).all()) for slopes, _ in results])
         sound &= sizes <= _EXPLODED * unit
         slopes = [np.where(ok, s, 0.0) for (s, _), ok in zip(results, sound, strict=True)]
@@ -143,17 +143,17 @@ class Candidates:
         return Slopes(np.hstack(slopes), losses, bool(sound.any()), float(sizes.min()), unit)
 
     def update(self, values: Array, batches: list[Batch], step_size: float) -> None:
-        """Let the scalars of the objectives follow a step."""
+        """Update the scalars of the objectives after a step."""
         for o, v, batch in zip(self.objectives, self.split(values), batches, strict=True):
             o.update(v, batch, step_size)
 
     def note(self, means: Array) -> None:
-        """Count the mean losses of a step's rows, new to all candidates, in the race."""
+        """Add the mean losses of a step to the race; its rows must be new to all candidates."""
         share = 1.0 / _MEMORY if self.race.any() else 1.0
         self.race = (1.0 - share) * self.race + share * means
 
     def judge(self, held: Waiting) -> None:
-        """Let rows that were held out decide the race."""
+        """Decide the race by the losses of held out rows."""
         batch = held.batch()
         losses = [
             float(objective.losses_of(part, batch) @ held.weights)
@@ -162,11 +162,11 @@ class Candidates:
         self.race = np.array(losses)
 
     def keep(self, one: int) -> None:
-        """Drop all but one; there is nothing to race any more."""
+        """Drop all candidates but one, which ends the race."""
         self.objectives, self.race = self.objectives[one : one + 1], np.zeros(1)
 
     def replace(self, objective: Objective) -> None:
-        """Go on with copies of another objective, which take over the scalars."""
+        """Set copies of another objective, which take over the scalars."""
         states = self.states()
         self.objectives = [copy.deepcopy(objective) for _ in states]
         self.set_states(states)
@@ -198,7 +198,7 @@ class Candidates:
 
 
 class _BlockSums(NamedTuple):
-    """What a block needs to know of rows: :class:`mercer.learning.Ask`."""
+    """Sums over rows that fit a block of features: a :class:`mercer.learning.Ask`."""
 
     candidates: Candidates
     losses_only: bool = False
@@ -211,20 +211,20 @@ class _BlockSums(NamedTuple):
             return [np.zeros(()), losses, np.zeros((m, n_columns)), np.zeros((m, m))]
         points = function.prepare(rows.X)
         batches = [Batch(*rows.arrays)] * function.n_candidates
-        with np.errstate(over="ignore", invalid="ignore"):  # found, and said, by who asks
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller checks
             found = self.candidates.slopes(function.current(points), batches)
             if self.losses_only:
                 none = np.zeros((0, n_columns)), np.zeros((0, 0))
                 return [np.array(float(n)), found.losses, *none]
             gradient, covariance = function.asked(points, found.slopes, rows.weights)
         assert covariance is not None
-        # All are means over the rows that are asked together.
+        # Gradient and covariance are means over the rows of the batch.
         return [np.array(float(n)), found.losses, n * gradient, n * covariance]
 
 
 @dataclass(frozen=True)
 class _Dense:
-    """Rows that are learned, wherever they are."""
+    """Map from inputs, targets and weights to dense rows, to be used where rows lie."""
 
     function: FeatureExpansion
 
@@ -233,11 +233,11 @@ class _Dense:
 
 
 class FeatureLearner(StepLearner):
-    """The loop on random features; see :class:`Learner` for its parameters.
+    """Learner on random features; see :class:`Learner` for the parameters.
 
-    Rows wait until there are enough for a step. Until then they count through a provisional
-    step on them, which is undone when more rows come. If the outputs change, this step is final:
-    targets that wait are those of the old outputs.
+    Rows wait until there are enough for a step. Until then, predictions take a provisional step on
+    the waiting rows, which is undone when more rows arrive. If the outputs change, the step is
+    final, as the waiting targets are for the old outputs.
     """
 
     function: FeatureExpansion
@@ -257,7 +257,7 @@ class FeatureLearner(StepLearner):
 
     @property
     def rows_per_step(self) -> int:
-        """Rows of a step."""
+        """Number of rows of a step."""
         n_outputs = self.function.n_outputs
         return self.function.expansion.plan(self.batch_size, n_outputs=n_outputs).rows_per_step
 
@@ -273,7 +273,7 @@ class FeatureLearner(StepLearner):
         )
 
     def _step_size(self, batch: Waiting, whole: bool) -> float:
-        """Size of the next step; ``whole``: on all rows."""
+        """Return the size of the next step; with ``whole``, it is on all rows."""
         t, weights = self.function.n_steps + 1, batch.weights
         if isinstance(self.step_size, AutomaticStep):
             size = self._steps(len(weights))(t, whole, weights)
@@ -282,7 +282,7 @@ class FeatureLearner(StepLearner):
                 size = min(size, steps_of_batch(self.objective, self.function.kernel, *rows))
         else:
             size = float(self.step_size(t))
-        # In cyclic mode the ridge is in the equations of the step.
+        # In cyclic mode, the ridge is part of the equations of the step and shrinks nothing.
         cyclic = self.function.expansion.mode == "cyclic"
         self.check_steps(np.array([size]), t, 0.0 if cyclic else self.regularization)
         if t == 1:
@@ -290,11 +290,11 @@ class FeatureLearner(StepLearner):
         return size
 
     def plan_passes(self, n_passes: int, weights: Array) -> Passes:
-        """See :class:`Learner`: as many as make enough steps."""
+        """Plan enough passes for the least number of steps."""
         expansion, wanted = self.function.expansion, n_passes
         if expansion.mode != "faithful":
             n_used = int(np.count_nonzero(weights))
-            for _ in range(2):  # the second time without the rows that several passes hold out
+            for _ in range(2):  # the second round accounts for rows that several passes hold out
                 steps = len(self._cut(n_used - self._n_held_out(n_used, wanted))) - 1
                 wanted = max(n_passes, -(-expansion.min_steps // steps))
         n = len(weights)
@@ -336,14 +336,14 @@ class FeatureLearner(StepLearner):
             done = stop
         self._waiting = waiting[done:] if done < n else None
         if self._waiting is not None:
-            # A step of a later call could fail for them, and that call would not be to blame.
+            # Otherwise these rows could make a step of a later call fail.
             self._check_slopes(self._waiting[-min(len(self._waiting), len(X)) :])
         if self._waiting is not None and (done or not joined):
-            # The caller's arrays are the caller's, and views would keep all of theirs alive.
+            # The caller may change its arrays, and views would keep whole arrays alive.
             self._waiting = self._waiting.own()
 
     def _check_slopes(self, rows: Waiting) -> None:
-        """Refuse rows whose slopes are so large that sums and solutions may overflow."""
+        """Raise an error if slopes at rows are so large that sums and solutions may overflow."""
         values = self._candidates.split(rows.values)[self.function.best]
         with np.errstate(over="ignore", invalid="ignore"):
             slopes, _ = self.objective.slopes(values, rows.batch())
@@ -352,7 +352,7 @@ class FeatureLearner(StepLearner):
             raise self.diverged(stable, 0, " The slopes of the last rows overflow.", stable)
 
     def _share(self, n_rows: int) -> float:
-        """Part of a step for the last batch of a call: its missing rows count as zeros."""
+        """Return the share of a step for a short last batch, whose missing rows count as zeros."""
         if self.function.expansion.mode != "faithful" or isinstance(self.step_size, AutomaticStep):
             return 1.0
         return min(1.0, n_rows / self.rows_per_step)
@@ -367,18 +367,18 @@ class FeatureLearner(StepLearner):
         share: float = 1.0,
         provisional: bool = False,
     ) -> Update:
-        """Make a step: ``share`` of one and not noted anywhere if it is provisional."""
+        """Take a step of ``share`` of the step size; if provisional, it is not noted anywhere."""
         f = self.function
         n_rows = len(batch)
         step_size = share * self._step_size(batch, whole)
         rows = self._batches(batch, prepared)
         values = batch.values
         others = self.objective.points(rows[0])[n_rows:]
-        if len(others):  # points of the objective's own
+        if len(others):  # the objective adds points
             more = f.prepare(others)
             values = np.vstack([values, f.current(more)])
             prepared = tuple(np.concatenate(both) for both in zip(prepared, more, strict=True))
-        # Sums that overflow are found, and said, below.
+        # Overflow is checked below.
         with np.errstate(over="ignore", invalid="ignore"):
             slopes, losses, sound, size, unit = self._candidates.slopes(values, rows)
             steepness = self.objective.steepness(rows[0], len(values))
@@ -405,7 +405,7 @@ class FeatureLearner(StepLearner):
         return update
 
     def _batches(self, rows: Waiting, prepared: Prepared) -> list[Batch]:
-        """Rows as the objective of each candidate sees them."""
+        """Return the batch for the objective of each candidate."""
         plain = rows.batch()
         if not self.objective.needs_previous:
             return [plain] * len(self._candidates)
@@ -453,7 +453,7 @@ class FeatureLearner(StepLearner):
                     stopped, unreported = report(unreported), 0
                 if stopped:
                     break
-                # Rows already seen are met again in the next pass.
+                # Rows of earlier steps return in the next pass.
                 first = stop if last else 0
                 f.apply(update, _rows(points, first, order.size), rows.values[first:])
             if stopped:
@@ -471,7 +471,7 @@ class FeatureLearner(StepLearner):
         return cut_pass(n, self.rows_per_step, exact=exact)
 
     def _judge(self, held: Waiting) -> None:
-        """Choose the best candidate on rows held out."""
+        """Choose the best candidate on held out rows."""
         self._candidates.judge(held)
         self.function.best = int(np.argmin(self._candidates.race))
 
@@ -492,7 +492,7 @@ class FeatureLearner(StepLearner):
     def lay_out(
         self, X: Any, targets: Array, weights: Array, n_rows: int, n_regions: int
     ) -> Layout:
-        """See :class:`mercer.learning.Elsewhere`: the sample tells how large losses are."""
+        """Note the size of losses and targets in a sample, and plan steps elsewhere."""
         refuse_elsewhere(self.objective)
         self.first.look(self.objective, self.function.n_outputs, targets, weights)
         self._candidates.unit = max(1.0, float(np.abs(targets).max(initial=0.0)))
@@ -506,7 +506,7 @@ class FeatureLearner(StepLearner):
         sums: dict[int, Any],
         steps: StepsElsewhere | None = None,
     ) -> None:
-        """See :class:`mercer.learning.Elsewhere`: rows held back choose the ridge."""
+        """Take steps on rows elsewhere; held out rows choose step sizes and the ridge."""
         assert steps is not None
         self.function, self._candidates = self.function.copy(), copy.deepcopy(self._candidates)
         f, n_seen = self.function, 0
@@ -524,7 +524,7 @@ class FeatureLearner(StepLearner):
             if not n:
                 continue
             before = judges.values.copy()
-            # Steps are good for slopes that are bounded; where they are not, rows held back tell.
+            # Step sizes are safe only for bounded slopes, so the loss of held out rows is checked.
             for step_size in size * 0.5 ** np.arange(_HALVINGS):
                 self.function = trial = f.copy()
                 judges.values[:] = before
@@ -534,7 +534,7 @@ class FeatureLearner(StepLearner):
                 trial.apply(update, points, judges.values)
                 new = self._held_loss(judges)
                 sound = not _rises(least, new)
-                if sound and steep:  # one row far out may be all that rises
+                if sound and steep:  # the loss of an outlier in the step's rows may rise
                     own = steps.total(step, ask_losses, trial.copy())[1]
                     sound = not _rises(losses.min(), own.min())
                 if sound:
@@ -550,7 +550,7 @@ class FeatureLearner(StepLearner):
         self._keep_best()
 
     def _held_loss(self, held: Waiting) -> float:
-        """Loss of rows held back, by the best candidate; infinite if one has no number."""
+        """Return the loss of the best candidate on held out rows; infinite if not finite."""
         with np.errstate(over="ignore", invalid="ignore"):
             self._judge(held)
         least = float(self._candidates.race.min())
@@ -567,14 +567,14 @@ class FeatureLearner(StepLearner):
             return np.asarray(self.evaluate(x[np.newaxis])[0])
 
     def _provisional(self) -> None:
-        """Make a step on the rows that wait, to be undone when more rows come."""
+        """Take a step on the waiting rows, which is undone when more rows arrive."""
         waiting = self._waiting
         if waiting is None or self._before_provisional is not None:
             return
         with one_at_a_time():
             if self._before_provisional is not None:
                 return
-            # Not every row that comes changes the step, or single rows would cost a step each.
+            # The step is not renewed for every new row, or single rows would cost a step each.
             n = len(waiting)
             grain = max(1, 1 << max(0, n.bit_length() - 4))
             before, states = self.function.copy(), self._candidates.states()
@@ -586,7 +586,7 @@ class FeatureLearner(StepLearner):
             self._before_provisional = before, states
 
     def _step_on(self, rows: Waiting, *, provisional: bool) -> None:
-        """Make a step on rows that are too few for a whole one."""
+        """Take a smaller step on rows that are too few for a full step."""
         share = max(len(rows) / self.rows_per_step, 1.0 / (1.0 + self.function.n_steps))
         points = self.function.prepare(rows.X)
         self._step(rows, points, share=share, provisional=provisional)
@@ -609,7 +609,7 @@ class FeatureLearner(StepLearner):
         self._candidates.replace(new.objective)
 
     def finish(self, take: Take | None = None) -> None:
-        """See :class:`Learner`; nothing changes."""
+        """Do nothing, as waiting rows count through a provisional step."""
 
     # -- state ------------------------------------------------------------------------------------
 
@@ -650,14 +650,14 @@ def _rises(old: float, new: float) -> bool:
 
 
 def n_held_out(n: int, n_passes: int, n_candidates: int) -> int:
-    """Rows to choose among candidates on: in one pass every batch is new, so none is needed."""
+    """Return the number of rows to hold out; none in a single pass, where each batch is new."""
     if n_candidates == 1 or n_passes == 1 or n < _FEW_ROWS:
         return 0
     return min(max(_HELD_OUT[0], n // 20), _HELD_OUT[1], n // 5)
 
 
 def held_out(n: int, how_many: int) -> NDArray[np.bool_]:
-    """Mark rows to hold out."""
+    """Mark a random choice of rows to hold out."""
     held = np.zeros(n, dtype=np.bool_)
     held[np.random.default_rng(n).permutation(n)[:how_many]] = True
     return held

@@ -1,8 +1,8 @@
-"""The loop on kernel expansions.
+"""Learner on kernel expansions.
 
-Steps that meet only built-in parts run in compiled code (:mod:`mercer.numerics.row_loop`, for pairs
-:mod:`mercer.numerics.pair_loop`) while the model is small or rows come one by one; tests tie the
-two ways together.
+If all parts are built in, steps run in compiled code (:mod:`mercer.numerics.row_loop`, for pairs
+:mod:`mercer.numerics.pair_loop`) while the model is small or the batch size is 1. Tests compare
+compiled code with Python.
 """
 
 from __future__ import annotations
@@ -56,20 +56,20 @@ from mercer.records import Passing
 from mercer.schedules import Constant
 from mercer.threads import one_blas_thread
 
-# Plain loops over points beat BLAS calls from Python while model order x inputs is below this.
+# Compiled loops over points beat BLAS calls from Python while model order x inputs is below this.
 _MAX_WORK = 16_384
-# Compiled code is made for plain C-ordered arrays that may be written to.
+# Compiled code needs plain, writable, C-ordered arrays.
 _PLAIN: Any = ["C", "ALIGNED", "WRITEABLE"]
-# So many times the rows that a buffer holds must have gone by before an idle model is odd.
+# A model is idle only after so many times the rows that a buffer holds.
 _IDLE = 10
 _CHUNK = 8192  # rows between two reports of progress
-# As the compiled loop on pairs numbers them.
+# Numbers of the options in the compiled loop on pairs.
 _LABELS = {"difference": DIFFERENCE, "sign": SIGN, "same": SAME}
 _NORMALIZATIONS = {"opposite": OPPOSITE, "all": ALL, "balanced": BALANCED}
 
 
 class _SingleRow(NamedTuple):
-    """What learning a row at a time needs, and for which settings it was prepared."""
+    """Prepared arguments for learning a single row, and the settings that they are for."""
 
     first: FirstRows
     objective: Objective
@@ -88,9 +88,9 @@ class _SingleRow(NamedTuple):
 
 
 class KernelLearner(Passing, StepLearner):
-    """The loop on a kernel expansion; see :class:`Learner` for its parameters."""
+    """Learner on a kernel expansion; see :class:`Learner` for the parameters."""
 
-    # Addresses mean nothing in another process.
+    # Memory addresses are invalid in another process.
     _passing: ClassVar[dict[str, Any]] = {"_functions": {}, "_single": None}
 
     function: KernelExpansion
@@ -113,7 +113,7 @@ class KernelLearner(Passing, StepLearner):
     def _plan(
         self, rows_per_step: NDArray[np.int64], X: Any, targets: Array, weights: Array
     ) -> tuple[Array, Array]:
-        """Step sizes and tolerances of all steps of a call, before the first is made."""
+        """Return the step sizes and tolerances of all steps of a call, before the first step."""
         first = self.function.n_steps + 1
         n_steps = rows_per_step.size
         if isinstance(self.step_size, AutomaticStep):
@@ -133,11 +133,11 @@ class KernelLearner(Passing, StepLearner):
                 step_sizes = np.minimum(step_sizes, limits)
         self.check_steps(step_sizes, first, self.regularization)
         if n_steps > 1 and not isinstance(self.step_size, AutomaticStep):
-            # By a schedule a short last batch counts its missing rows as zeros.
+            # With a schedule, missing rows of a short last batch count as zeros.
             step_sizes[-1] *= rows_per_step[-1] / self.batch_size
         bound: Any = self.automatic.bound
         if self.function.kernel.bound is None:
-            # Then every batch has its own largest k(x, x).
+            # Without a bound, use the largest k(x, x) of each batch.
             diagonal = np.asarray(self.function.kernel.diag(X), dtype=np.float64)
             bound = np.maximum.reduceat(diagonal, np.cumsum(rows_per_step) - rows_per_step)
         norms = self.first.slope * np.sqrt(bound) / rows_per_step * self.objective.tolerance_scale
@@ -147,7 +147,7 @@ class KernelLearner(Passing, StepLearner):
         return step_sizes, tolerances
 
     def _check_tolerances(self, tolerances: Array, largest: Array) -> None:
-        """Refuse tolerances that cover every step, whose slopes have a bound."""
+        """Raise ValueError if clipped steps are so small that the tolerance undoes all of them."""
         if (tolerances >= largest).all():
             raise ValueError(
                 f"The compression tolerance ({tolerances[0]:.3g}) is not below the largest change "
@@ -172,8 +172,8 @@ class KernelLearner(Passing, StepLearner):
         orders: Iterable[NDArray[np.int64]],
         report: Callable[[int], bool],
     ) -> None:
-        # A pass goes on where the last one left off: with a batch at least, so that a last batch
-        # that is short never stands alone. The loop scales it as one of many.
+        # The rest of a pass, at least one batch, is joined to the next pass: a short last batch is
+        # never learned alone, and is scaled as one of several.
         chunk = max(1, _CHUNK // self.batch_size) * self.batch_size
         waiting = np.empty(0, np.int64)
         for order in orders:
@@ -257,7 +257,7 @@ class KernelLearner(Passing, StepLearner):
             row = stop
 
     def _step(self, batch: Batch, row: int, steps: Steps, largest_loss: float) -> None:
-        """Make one step in plain view; compiled code does the same."""
+        """Take one step in Python; compiled code does the same."""
         t = row // self.batch_size
         eta, tolerance = steps.step_sizes[t], steps.tolerances[t]
         try:
@@ -317,13 +317,13 @@ class KernelLearner(Passing, StepLearner):
             steps.model_orders[done] = f.size
         elif reason in (row_loop.ILL_CONDITIONED, row_loop.BROKEN_DOWN):
             f.use_safer_path()
-        # After NO_ROOM and TOO_LARGE the caller looks again: it makes room, or goes on in Python.
+        # After NO_ROOM and TOO_LARGE, the caller makes room, or continues in Python.
         return int(row)
 
     def _run_pairs(
         self, functions: Functions, rows: Rows, steps: Steps, row: int, largest_loss: float
     ) -> int:
-        """Learn pairs from ``row`` on, until all are learned or a safer path took over.
+        """Learn pairs from ``row`` on, until all are learned or a safer path takes over.
 
         Returns
         -------
@@ -386,7 +386,8 @@ class KernelLearner(Passing, StepLearner):
 
     def learn_row(self, x: Array, target: Array, weight: float) -> None:
         f, single = self.function, self._single
-        # The first rows set the unit of the tolerance, heavy ones lower the step: the long way.
+        # The first rows set the unit of the tolerance, and heavy rows lower the step size, so these
+        # rows are learned by `learn`.
         if single is None or weight > 1.0 or not f.size or not self._goes_on(single):
             single = self._prepared(x, target, weight)
             if single is None:
@@ -417,14 +418,14 @@ class KernelLearner(Passing, StepLearner):
             elif reason != row_loop.DIVERGED:
                 f.use_safer_path()
             if reason not in (row_loop.ILL_CONDITIONED, row_loop.HALF_DONE):
-                # Nothing was done: do it on the safer path, or look whether it truly diverges.
+                # The row was not learned: learn it on the safer path, or confirm that it diverges.
                 self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
                 return
         self.n_samples += 1
         self.history.add_one(steps.losses[0], f.size, steps.errors[0], steps.step_sizes[0])
 
     def _goes_on(self, single: _SingleRow) -> bool:
-        """Whether what was prepared for single rows is for the settings of now."""
+        """Whether the prepared arguments are for the present settings."""
         return (
             single.first is self.first
             and single.objective is self.objective
@@ -436,7 +437,7 @@ class KernelLearner(Passing, StepLearner):
         )
 
     def _prepared(self, x: Array, target: Array, weight: float) -> _SingleRow | None:
-        """Prepare for single rows; None where one must be learned the long way."""
+        """Prepare arguments for single rows; None if this row must be learned by :meth:`learn`."""
         f = self.function
         waits = not self.first.seen or weight > 1.0 or f.size == 0 or self._pairs
         functions = None if waits else self.compiled(f.dtype)
@@ -471,14 +472,14 @@ class KernelLearner(Passing, StepLearner):
         steps.step_sizes[0], steps.tolerances[0] = (values[0] for values in planned)
 
     def _is_constant(self) -> bool:
-        """Whether all steps of one row are planned alike."""
+        """Whether all steps on single rows have the same size and tolerance."""
         steady = isinstance(self.step_size, AutomaticStep | Constant)
         steady = steady and self.function.kernel.bound is not None
         return steady and not callable(getattr(self.function.expansion, "tolerance", None))
 
     @property
     def _pairs(self) -> bool:
-        """Whether the compiled loop is that on pairs, which knows this objective and function."""
+        """Whether the compiled loop on pairs can learn this objective and function."""
         objective: Any = self.objective
         return (
             type(objective) is Pairwise
@@ -507,7 +508,7 @@ class KernelLearner(Passing, StepLearner):
         return values
 
     def last_iterate_row(self, x: Array) -> Array:
-        """Values of the last iterate at one row, (n_outputs,), where answers are averages.
+        """Return values of the last iterate at one row, (n_outputs,), even with averaging.
 
         Parameters
         ----------
@@ -530,17 +531,17 @@ class KernelLearner(Passing, StepLearner):
         self._replace_objective(new.objective)
 
     def end_race(self) -> None:
-        """See :class:`Learner`; there are no candidates."""
+        """Do nothing, as there are no candidates."""
 
     def finish(self, take: Take | None = None) -> None:
-        """See :class:`Learner`; nothing changes."""
+        """Do nothing, as every row is learned already."""
 
     # -- compiled parts -------------------------------------------------------------------------
 
     def compiled(self, dtype: np.dtype[Any]) -> Functions | None:
-        """Compiled kernel and loss, or None if a part has no compiled form."""
+        """Return the compiled kernel and loss, or None if a part has no compiled form."""
         objective, functions = self._functions.get(dtype, (None, None))
-        if objective is not self.objective:  # of another loss, or for other outputs
+        if objective is not self.objective:  # compiled for another loss or other outputs
             functions = self._compile(dtype)
             self._functions[dtype] = self.objective, functions
         return functions
@@ -558,7 +559,7 @@ class KernelLearner(Passing, StepLearner):
     # -- things that must not pass in silence ---------------------------------------------------
 
     def _typical_norm(self) -> float:
-        """RKHS norm of what a usual row adds at unit step size."""
+        """Return the RKHS norm of what a usual row adds with step size 1."""
         scale = self.objective.tolerance_scale / self.batch_size
         return self.first.slope * float(np.sqrt(self.automatic.bound)) * scale
 
@@ -566,7 +567,7 @@ class KernelLearner(Passing, StepLearner):
         if self._warned or self.first.slope == 0.0:
             return
         held = int(np.count_nonzero(self.function.slots >= 0))
-        # A function may pass through 0: it is idle if it was never anything else.
+        # A function may become 0 for a while: it is idle only if it was always 0.
         empty = self.function.size == 0 and not self.history.model_order.any()
         idle = empty or (
             0 < self.function.size <= held
@@ -597,7 +598,7 @@ class KernelLearner(Passing, StepLearner):
 def _buffer(
     objective: Pairwise, f: KernelExpansion, X: NDArray[np.floating], n_places: int
 ) -> Buffered:
-    """Return a copy of the buffer, with room for all rows that come."""
+    """Return a copy of the buffer with room for all further rows of the call."""
     kept, slots = objective.kept, np.full(n_places, -1, np.int64)
     n = kept.weights.size
     points = np.zeros((n_places, X.shape[1]), X.dtype)

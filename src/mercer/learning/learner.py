@@ -1,4 +1,4 @@
-"""The interface of learners, what all of them share, and what those with steps share."""
+"""Interface of learners, with the code shared by all learners and by those that take steps."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _ALONE = RLock()
 
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
-    """Let one thread in: several may predict, and to them the model does not change."""
+    """Let in one thread at a time: others may predict, and must not see a model half changed."""
     with _ALONE, one_blas_thread():
         yield
 
 
 class Record(NamedTuple):
-    """What the history notes of a step."""
+    """Entry of the history for one step."""
 
     n_rows: int
     loss: float
@@ -51,16 +51,16 @@ class Record(NamedTuple):
 
 
 class NewOutputs(NamedTuple):
-    """What becomes of a function's outputs when classes are added.
+    """Change of the outputs of a function when classes are added.
 
     Attributes
     ----------
     places : ndarray of shape (n_old,)
-        Where the old classes are among all.
+        Position of each old class among all classes.
     mixing : ndarray of shape (n_outputs, n_outputs_new)
-        Column j tells how the new output j is made of the old ones.
+        Column j holds the coefficients of the new output j in the old outputs.
     objective : Objective
-        For the new outputs.
+        Objective for the new outputs.
     """
 
     places: NDArray[np.int64]
@@ -69,14 +69,14 @@ class NewOutputs(NamedTuple):
 
 
 class Passes(NamedTuple):
-    """How often ``fit`` visits its rows.
+    """Passes of ``fit`` over its rows.
 
     Attributes
     ----------
     n_passes : int
-        Visits of each row.
+        Number of passes.
     n_rows : int
-        Rows that are learned in all of them, fewer where some are held out.
+        Number of rows learned in all passes together; rows held out do not count.
     """
 
     n_passes: int
@@ -84,34 +84,35 @@ class Passes(NamedTuple):
 
 
 class Learner(ABC):
-    """How a function is learned: what estimators ask of every way.
+    """Interface of an object that updates a function from rows, as estimators use it.
 
-    A learner declares which objectives it solves (:attr:`solves`), so that steps and their size
-    mean nothing, and what it refuses (:attr:`refuses`).
+    A learner declares which objectives it solves without steps (:attr:`solves`), so that step sizes
+    have no meaning, and which combinations it refuses (:attr:`refuses`).
 
     Parameters
     ----------
     objective : Objective
-        What is minimised.
+        Objective to minimise.
     function : KernelExpansion, FeatureExpansion, DictionaryFunction or SumOfComponents
-        What is learned.
+        Function to learn.
     step_size : callable or AutomaticStep
-        Step number (1, 2, ...) to step size.
+        Maps the step number (1, 2, ...) to the step size.
     regularization : float
         Ridge parameter; a gradient step multiplies the function by 1 - step size * regularization.
     batch_size : int
         Rows per step.
     automatic : AutomaticStep
-        The automatic choice, for reference even when ``step_size`` is another.
+        The automatic step size, used as a reference even if ``step_size`` is another.
     """
 
     function: Any
     objective: Objective
-    #: Which objectives have their minimum solved for, so that there are no steps to size.
+    #: Tests for objectives whose minimum is solved for, so that there are no step sizes.
     solves: ClassVar[tuple[Callable[[Objective], bool], ...]] = ()
-    #: Why an objective cannot be learned on a function: reasons, or None where it can.
+    #: Functions that return why an objective cannot be learned on a function, or None if it can.
     refuses: ClassVar[tuple[Callable[[Objective, Any], str | None], ...]] = ()
-    #: Whether scores get a level after `fit`: some find their own, and some follow a stream.
+    #: Whether scores get a level after `fit`. Some learners find a level themselves or follow a
+    #: stream.
     gets_level: ClassVar[bool] = False
 
     def __init__(
@@ -139,13 +140,13 @@ class Learner(ABC):
 
     @classmethod
     def makes_steps(cls, objective: Objective) -> bool:
-        """Whether an objective is learned by steps, for which a step size is needed."""
+        """Whether an objective is learned by steps, which need a step size."""
         return not any(solves(objective) for solves in cls.solves)
 
     def tune(
         self, step_size: StepSize | AutomaticStep, regularization: float, batch_size: int
     ) -> None:
-        """Learn the next rows with other settings, as after ``set_params`` on a running stream."""
+        """Change the settings for further rows, as after ``set_params`` on a running stream."""
         self.step_size, self.regularization, self.batch_size = step_size, regularization, batch_size
 
     # -- learning -------------------------------------------------------------------------------
@@ -154,8 +155,8 @@ class Learner(ABC):
     def learn(self, X: Any, targets: Array, weights: Array) -> None:
         """Learn rows in order.
 
-        Gradient steps are on ``batch_size`` rows each; Newton steps are on more, and wait for them.
-        If a step fails, all of this call are undone.
+        Each gradient step is on ``batch_size`` rows; a Newton step waits until there are more rows.
+        If a step fails, all steps of the call are undone.
 
         Parameters
         ----------
@@ -181,22 +182,22 @@ class Learner(ABC):
         orders: Iterable[NDArray[np.int64]],
         report: Callable[[int], bool],
     ) -> None:
-        """Learn all rows in each of the given orders. A step that fails leaves a broken function.
+        """Learn all rows in each of the given orders; a failing step leaves the function broken.
 
         Parameters
         ----------
         X, targets, weights
-            As in :meth:`learn`.
+            See :meth:`learn`.
         orders : iterable of ndarray of shape (n,)
-            Order of the rows in each pass; asked for when its pass begins.
+            Order of the rows in each pass; each is requested when its pass begins.
         report : callable
-            Told the number of rows learned since it was last called, every few thousand; a true
-            result stops.
+            Called every few thousand rows with the number of rows learned since the last call; if
+            it returns true, learning stops.
         """
 
     @abstractmethod
     def learn_row(self, x: Array, target: Array, weight: float) -> None:
-        """Learn one row: :meth:`learn` without its fixed costs.
+        """Learn one row: as :meth:`learn`, without its fixed costs.
 
         Parameters
         ----------
@@ -209,7 +210,7 @@ class Learner(ABC):
         """
 
     def evaluate(self, X: Any) -> Array:
-        """Values of what was learned, shape (n, n_outputs).
+        """Return values of the learned function, shape (n, n_outputs).
 
         Parameters
         ----------
@@ -221,7 +222,7 @@ class Learner(ABC):
 
     @abstractmethod
     def evaluate_row(self, x: Array) -> Array:
-        """Values at one row, shape (n_outputs,): :meth:`evaluate` without its fixed costs.
+        """Return values at one row, (n_outputs,): as :meth:`evaluate`, without its fixed costs.
 
         Parameters
         ----------
@@ -231,47 +232,47 @@ class Learner(ABC):
 
     @abstractmethod
     def current_function(self) -> Any:
-        """Return the function, with all rows learned so far in it."""
+        """Return the function, updated by all rows so far."""
 
     @abstractmethod
     def plan_passes(self, n_passes: int, weights: Array) -> Passes:
-        """Return how often ``fit`` visits its rows, and how many of them are learned in all.
+        """Return the number of passes of ``fit``, and of rows learned in all passes.
 
         Parameters
         ----------
         n_passes : int
-            How often at least, where the learner makes steps.
+            Fewest passes, if the learner takes steps.
         weights : ndarray of shape (n,)
             Weights of the rows.
         """
 
     @abstractmethod
     def end_race(self) -> None:
-        """Keep the best of several candidates: no row that comes will be new to them."""
+        """Keep only the best of several candidates, as no further row will be new to them."""
 
     @abstractmethod
     def finish(self, take: Take | None = None) -> None:
-        """Learn that all rows came, where that changes anything.
+        """Finish learning after the last row, if the learner has anything left to do.
 
         Parameters
         ----------
         take : callable or None, default=None
-            Numbers of rows, in the order in which they were learned, to their inputs, encoded
-            targets and weights, where they can be visited again.
+            Maps row numbers, in the order of learning, to inputs, encoded targets and weights. None
+            if rows cannot be visited again.
         """
 
     @abstractmethod
     def map_outputs(self, new: NewOutputs) -> None:
-        """Go on with the outputs of more classes, and with their objective.
+        """Change the outputs and the objective when classes are added.
 
         Parameters
         ----------
         new : NewOutputs
-            How they follow from those of now.
+            How the new outputs follow from the present ones.
         """
 
     def note(self, record: Record) -> None:
-        """Write a step, or rows that were judged, into the history."""
+        """Add a step, or rows that were predicted, to the history."""
         self.history.add(
             np.array([record.n_rows]),
             np.array([record.loss]),
@@ -307,7 +308,7 @@ class Learner(ABC):
     # -- what all ways share --------------------------------------------------------------------
 
     def _replace_objective(self, objective: Objective) -> None:
-        """Go on with another objective, which takes over the scalars of the last."""
+        """Set another objective, which takes over the scalars of the last one."""
         objective.set_state(self.objective.state())
         self.objective = objective
 
@@ -340,29 +341,29 @@ class Learner(ABC):
 
 
 class StepLearner(Learner):
-    """A learner that makes steps: nothing about them may pass in silence, and a call can be undone.
+    """Base class of learners that take steps: it checks steps and can undo a call.
 
-    See :class:`Learner` for its parameters.
+    See :class:`Learner` for the parameters.
     """
 
     gets_level = True
 
     def check_steps(self, step_sizes: Array, first: int, shrinkage: float) -> None:
-        """Check step sizes before the first of them is made.
+        """Check step sizes before the first step is taken.
 
         Parameters
         ----------
         step_sizes : ndarray
-            Of steps that follow each other.
+            Sizes of successive steps.
         first : int
-            Number of the first of them.
+            Number of the first step.
         shrinkage : float
-            Part of itself that the function loses in a step of size 1.
+            Share of the function that a step of size 1 removes.
 
         Raises
         ------
         ValueError
-            If one is not positive and finite, or would flip the sign of the function.
+            If a step size is not positive and finite, or would flip the sign of the function.
         """
         wrong = ~((step_sizes > 0.0) & np.isfinite(step_sizes))
         if wrong.any():
@@ -381,7 +382,7 @@ class StepLearner(Learner):
             )
 
     def curvature(self) -> float:
-        """Curvature of the objective, or what the first slopes say where it has no bound."""
+        """Return the curvature of the objective, or an estimate from the first slopes."""
         if self.objective.curvature is not None or self.objective.lipschitz is not None:
             return self.automatic.curvature
         # At the optimum of a Poisson loss the curvature is the target, and so is -slope at f = 0.
@@ -390,18 +391,18 @@ class StepLearner(Learner):
     def diverged(
         self, step_size: float, row: int = 0, why: str = "", stable: float | None = None
     ) -> DivergenceError:
-        """Error of a run that diverged.
+        """Return the error of a run that diverged.
 
         Parameters
         ----------
         step_size : float
-            Of the step.
+            Size of the step.
         row : int, default=0
-            Where its batch begins in this call.
+            Number of rows of this call before the batch of the step.
         why : str, default=""
-            What else there is to say.
+            Further text for the message.
         stable : float, default=None
-            Largest step that is stable; None for the automatic one.
+            Largest stable step size; None for the automatic step size.
         """
         if stable is None:
             stable = float(self.automatic.of_batch(self.batch_size))
@@ -416,8 +417,8 @@ class StepLearner(Learner):
         )
 
     def largest_loss(self, targets: Array, weights: Array) -> float:
-        """Loss beyond which the run has diverged."""
-        # The first rows may have been uncommonly easy: ask what f = 0 would lose on these, too.
+        """Return the loss beyond which the run has diverged."""
+        # The first rows may have been unusually easy, so take the loss of f = 0 on these rows, too.
         _, losses = self.objective.at_zero(targets, weights, self.function.n_outputs)
         losses = np.abs(losses)
         largest = max(abs(self.first.loss), float(losses.max()))
@@ -430,14 +431,14 @@ class StepLearner(Learner):
     def all_or_nothing(
         self, mark: Callable[[], Any], back: Callable[[Any], None]
     ) -> Iterator[None]:
-        """Undo everything if what is done here fails.
+        """Undo all changes if the body of the ``with`` statement fails.
 
         Parameters
         ----------
         mark : callable
-            Gives what learning changes, without the history; may share arrays.
+            Returns all that learning changes except the history; may share arrays.
         back : callable
-            Goes back to that.
+            Restores the result of ``mark``.
         """
         first, history, state = copy.copy(self.first), self.history.to_state(), mark()
         try:
@@ -452,23 +453,23 @@ class StepLearner(Learner):
 def check_parts(
     learner: type[Learner], objective: Objective, function: Any, step_size: StepSize | AutomaticStep
 ) -> None:
-    """Refuse parts that do not go together, by what a learner declares.
+    """Check that a learner can learn a function with an objective and a step size.
 
     Parameters
     ----------
     learner : type of Learner
-        How it would be learned.
+        Class of the learner.
     objective : Objective
-        What would be minimised.
+        Objective to minimise.
     function : KernelExpansion, FeatureExpansion, DictionaryFunction or SumOfComponents
-        What would be learned.
+        Function to learn.
     step_size : callable or AutomaticStep
-        Of the steps, if there are any.
+        Step size, if there are steps.
 
     Raises
     ------
     ValueError
-        If the learner cannot learn that, or the step size could mean nothing.
+        If the learner refuses the combination, or the step size would have no meaning.
     """
     if not learner.makes_steps(objective) and not isinstance(step_size, AutomaticStep):
         raise ParameterError(

@@ -1,16 +1,16 @@
-"""The loop by steps.
+"""The loop of learning by steps.
 
-Every algorithm that learns by steps is a choice of an objective, of a function that stays small in
-its own way, and of a schedule::
+Every algorithm that learns by steps combines an objective, a function with a way to stay small, and
+a schedule of step sizes::
 
     for batch in stream:
         eta = step_size(t)
         make_step(f, objective, batch, eta, regularization, tolerance, largest_loss)
 
-The learner on kernel expansions makes its steps in plain view by :func:`make_step`; compiled code
-(:mod:`mercer.numerics.row_loop`, :mod:`mercer.numerics.pair_loop`) does the same, and tests tie the
-two together. The learner on random features takes the same way with a block of features in place
-of the points: what it adds is known at all rows at once.
+The learner on kernel expansions takes its steps in Python by :func:`make_step`; compiled code
+(:mod:`mercer.numerics.row_loop`, :mod:`mercer.numerics.pair_loop`) does the same, and tests compare
+the two. The learner on random features does the same with a block of features in place of points:
+it computes the change of a step at all rows at once.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from mercer.objectives import Batch, Objective
 
 
 class Step(NamedTuple):
-    """What a step says of itself.
+    """Result of a step.
 
     Attributes
     ----------
     losses : ndarray of shape (n,)
         Loss of each row before it was learned.
     error : float
-        RKHS norm of what was left out to keep the function small.
+        RKHS norm of the error of compression.
     """
 
     losses: NDArray[np.float64]
@@ -40,7 +40,7 @@ class Step(NamedTuple):
 
 
 class UnsoundStepError(ArithmeticError):
-    """Slopes are not finite, or a loss is too large to go on: nothing has moved."""
+    """Slopes are not finite, or a loss is too large; the function has not changed."""
 
 
 def make_step(
@@ -52,14 +52,14 @@ def make_step(
     tolerance: float,
     largest_loss: float,
 ) -> Step:
-    """Move a function against the slopes of an objective on the rows of a batch.
+    """Take a gradient step: move a function against the slopes of an objective on a batch.
 
     Parameters
     ----------
     f : KernelExpansion
-        What is learned.
+        Function to update.
     objective : Objective
-        What is minimised; its own scalars (a threshold, a tracked mean, a buffer) move, too.
+        Objective to minimise; its scalars (a threshold, a tracked mean, a buffer) are updated, too.
     batch : Batch
         The rows.
     eta : float
@@ -67,23 +67,23 @@ def make_step(
     regularization : float
         Ridge parameter.
     tolerance : float
-        What may be left out to keep the function small, in the RKHS norm.
+        Largest error of compression, in the RKHS norm.
     largest_loss : float
         Loss beyond which a run has diverged.
 
     Raises
     ------
     UnsoundStepError
-        If slopes are not finite or a loss is larger than that.
+        If slopes are not finite or a loss is larger than ``largest_loss``.
     """
-    points = objective.points(batch)  # where f must be known
+    points = objective.points(batch)  # points where values of f are needed
     values = f.current(points)
     if objective.needs_previous:
         batch = batch._replace(previous=f.previous(points))
-    slopes, losses = objective.slopes(values, batch)  # which way f should move there
+    slopes, losses = objective.slopes(values, batch)  # derivatives in these values
     if not (np.isfinite(slopes).all() and losses.max() <= largest_loss):
         raise UnsoundStepError
-    anchors = objective.anchors(batch)  # points that come again
+    anchors = objective.anchors(batch)  # points that return in later steps
     objective.update(values, batch, eta)
     mixing = objective.mixing(eta, regularization, f.n_outputs)
     if mixing is None:
@@ -94,14 +94,14 @@ def make_step(
 
 
 def cut_pass(n: int, size: int, *, exact: bool) -> list[int]:
-    """Where the batches of a pass over ``n`` rows begin, and its end.
+    """Return the starts of the batches of a pass over ``n`` rows, and its end.
 
     Parameters
     ----------
     n, size : int
-        Rows of the pass and of a step.
+        Number of rows of the pass, and of a step.
     exact : bool
-        Whether the last batch may be short; else its rows are shared out among the others.
+        Whether the last batch may be short; otherwise its rows are divided among the others.
 
     Examples
     --------
@@ -110,6 +110,6 @@ def cut_pass(n: int, size: int, *, exact: bool) -> list[int]:
     """
     starts = list(range(0, n, size))
     if not exact and len(starts) > 1 and n - starts[-1] < size:
-        # A block fitted to few rows is worse than a batch that is somewhat larger.
+        # A block of features fitted to few rows is worse than somewhat larger batches.
         starts = [n * i // (len(starts) - 1) for i in range(len(starts) - 1)]
     return [*starts, n]

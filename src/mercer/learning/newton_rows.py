@@ -1,4 +1,4 @@
-"""Newton steps on rows: the loop of an objective on a fixed set of features."""
+"""Newton steps on rows, for any objective on a fixed set of features."""
 
 from __future__ import annotations
 
@@ -41,37 +41,39 @@ from mercer.validation import positive, real
 
 Floats = NDArray[np.floating[Any]]
 
-# Rows of a step, if a batch has less: half a row for each feature, but at least so many.
+# Fewest rows of a step, which also has at least half a row for each feature.
 _ROWS_PER_STEP = 256
-# Rows that the regression is on with which learning begins; the steps see all.
+# Rows of the first least squares fit: so many per feature, but at least the second number. Steps
+# use all rows.
 _ROWS_PER_FEATURE, _FIRST_ROWS = 15, 20_000
-# Regressions with another loss than the squared one descend on them: steps with each width of the
-# smoothing, in units of the mean absolute residual, and bytes that the features may take.
+# Descent of regressions with a loss other than squared error: number of steps for each width of
+# smoothing (fewer for one prediction), widths in units of the mean absolute residual, and most
+# bytes of features.
 _DESCENT, _QUICK_DESCENT, _WIDTHS, _FEATURE_BYTES = 15, 5, (1.0, 0.3, 0.1), 600_000_000
-_VALUES = 4  # that steps have in memory for a row and an output
+_VALUES = 4  # numbers in memory per row and output during steps
 _BLOCK = 8192
-# Of steps on rows that lie elsewhere: rows for each feature, at least, and lengths that are tried
-# until one does not overshoot, each half of the one before.
+# For steps on rows that lie elsewhere: fewest rows of a step per feature, and most step sizes to
+# try, each half of the one before, until a step does not overshoot.
 _ROWS_ELSEWHERE, _HALVINGS = 16, 12
-# Rows that residuals and losses are measured on.
+# Most rows on which residuals and losses are measured.
 _JUDGES = 2000
-# Where slopes are looked up, in widths from a value: midpoints of equal parts.
+# Offsets from a value, in widths, at which slopes are averaged: midpoints of equal parts.
 _PLACES = (-0.8, -0.4, 0.0, 0.4, 0.8)
 
 
 class FirstFit(NamedTuple):
-    """A regression on the targets of a loss, in place of the loss.
+    """Least squares fit to the targets of a loss, from which steps on the loss begin.
 
     Attributes
     ----------
     coefficients : ndarray of shape (n_features, n_outputs)
-        Where steps begin.
+        Coefficients at which steps begin.
     ridge : float
-        The one chosen.
+        Ridge that was chosen.
     residual : float
         Weighted mean absolute residual.
     sums : Statistics
-        Over the rows of positive weight.
+        Sums over the rows of positive weight.
     """
 
     coefficients: Array
@@ -91,26 +93,27 @@ class FirstFit(NamedTuple):
         forgetting: float,
         robust: bool,
     ) -> Self | None:
-        """Fit rows; None where the objective has no targets that a regression can be on.
+        """Fit rows; return None if the objective has no targets for least squares.
 
         Parameters
         ----------
         objective : Objective
-            What is minimised.
+            Objective to minimise.
         basis : Basis
-            The features.
+            Basis of the features.
         rows : Rows
-            With the targets of the objective.
+            Rows with the targets of the objective.
         n_outputs : int
-            Of the function.
+            Number of outputs of the function.
         ridges : sequence of float
-            In units of the objective; several are raced in units of the squared error.
+            One ridge in units of the objective, or several in units of the squared error, of which
+            the best is chosen.
         forgetting : float
-            Factor by which a row's weight falls with each row after it.
+            Factor by which the weight of a row falls with each row after it.
         robust : bool
-            Whether targets far out may be winsorised, if the loss is lower then.
+            Whether to winsorise outlying targets if that lowers the loss.
         """
-        rows = rows[rows.weights > 0.0]  # others leave no trace
+        rows = rows[rows.weights > 0.0]  # rows of weight 0 are ignored
         targets = regression_targets(objective, rows.targets, n_outputs)
         if targets is None or not len(rows):
             return None
@@ -130,7 +133,7 @@ class FirstFit(NamedTuple):
         fit = solved(targets)
         clipped = winsorised(targets, rows.weights) if robust else targets
         if (clipped != targets).any():
-            # Rows far out are wrong, or right and rare: the loss tells which.
+            # Outliers are wrong, or right and rare: the loss of the two fits tells which.
             fit = min(fit, solved(clipped), key=loss)
         start, stream = fit
         few = rows[:_JUDGES]
@@ -143,21 +146,21 @@ class FirstFit(NamedTuple):
 
 
 def descends(objective: Objective, n_outputs: int, step_size: Any, forgetting: float) -> bool:
-    """Whether rows that are at hand are learned by whole steps on all of them.
+    """Whether rows in memory are learned by full Newton steps on all of them.
 
-    That is so of means of losses of targets whose curvature or slopes are bounded, so that a step
-    has a length, where all rows count the same and the size of steps is left open.
+    This needs the mean of a regression loss whose curvature or slopes are bounded, so that the size
+    of a step is known. Step sizes must be automatic, and old rows must not be forgotten.
 
     Parameters
     ----------
     objective : Objective
-        What is minimised.
+        Objective to minimise.
     n_outputs : int
-        Components of the function.
+        Number of outputs of the function.
     step_size : callable or AutomaticStep
-        As of the learner.
+        Step size of the learner.
     forgetting : float
-        Factor by which a row's weight falls with each row after it.
+        Factor by which the weight of a row falls with each row after it.
     """
     if type(objective) is not Pointwise or objective.loss.task != "regression":
         return False
@@ -167,9 +170,9 @@ def descends(objective: Objective, n_outputs: int, step_size: Any, forgetting: f
 
 
 class SmoothedSlopes:
-    """Derivatives of an objective at fixed rows, as a mean over values near by.
+    """Smoothed derivatives of an objective at fixed rows: means over nearby values.
 
-    The loss with these slopes is the mean of the loss moved by up to a width to both sides, whose
+    They are the derivatives of the loss averaged over shifts of up to a width to both sides. Its
     curvature is at most the bound of the slopes divided by the width.
 
     Parameters
@@ -179,7 +182,7 @@ class SmoothedSlopes:
     batch : Batch
         The rows.
     width : float
-        How far values are moved; of losses with unbounded slopes they are not.
+        Largest shift of values. Losses with unbounded slopes are not smoothed.
     """
 
     def __init__(self, objective: Objective, batch: Batch, width: float) -> None:
@@ -189,7 +192,7 @@ class SmoothedSlopes:
             self._moves = [place * width for place in _PLACES]
 
     def __call__(self, values: Array) -> Array:
-        """Slopes at values, both of shape (n_rows, n_outputs)."""
+        """Return slopes at values, both of shape (n_rows, n_outputs)."""
         total = np.zeros_like(values)
         for move in self._moves:
             total += self._objective.slopes(values + move, self._batch)[0]
@@ -197,26 +200,26 @@ class SmoothedSlopes:
 
 
 class Settings(NamedTuple):
-    """What learning on a fixed set of features needs to know.
+    """Settings of learning on a fixed set of features.
 
     Attributes
     ----------
     ridges : tuple of float
-        Ridge parameters of the objective that are raced.
+        Ridge parameters of the objective to choose from.
     forgetting : float
-        Factor by which a row's weight falls with each row after it.
+        Factor by which the weight of a row falls with each row after it.
     averaging : float or None
-        Exponent of the averages of a stream.
+        Exponent of the weights of averages over the steps of a stream.
     batch_size : int
         Rows of the smallest step.
     fallback : float
-        Curvature where the objective has none.
+        Curvature to use if the objective has no bound.
     step_size : callable or AutomaticStep
-        Step number to step size in units of the longest one that is safe.
+        Maps the step number to the step size, in units of the longest safe step.
     largest_loss : callable
-        Targets and weights to the loss beyond which a run has diverged.
+        Maps targets and weights to the loss beyond which a run has diverged.
     diverged : callable
-        Step size to the error of a run that has diverged.
+        Maps a step size to the error of a run that has diverged.
     """
 
     ridges: tuple[float, ...]
@@ -230,9 +233,10 @@ class Settings(NamedTuple):
 
 
 class SlopesOf(NamedTuple):
-    """Rows, their losses and the gradient in the coefficients: :class:`mercer.learning.Ask`.
+    """Sums of losses and of gradients over rows: a :class:`mercer.learning.Ask`.
 
-    Losses are summed with and without weights; the gradient is left out if only they are asked.
+    Rows are counted, and losses are summed without and with weights. The gradient in the
+    coefficients is optional.
     """
 
     objective: Objective
@@ -240,25 +244,25 @@ class SlopesOf(NamedTuple):
     with_gradient: bool = True
 
     def __call__(self, rows: Rows, coefficients: Array) -> list[Array]:
-        """Return the sums for these rows."""
+        """Return the sums over rows."""
         n = len(rows)
         gradient = np.zeros_like(coefficients) if self.with_gradient else np.zeros(0)
         if not n:
             return [np.zeros(3), gradient]
         Z = self.basis.features(rows.X)
         values = NewtonSteps.values(Z, coefficients)
-        with np.errstate(over="ignore", invalid="ignore"):  # found by who asks
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller checks
             slopes, losses = self.objective.slopes(values, Batch(*rows.arrays))
             if self.with_gradient:
-                # Slopes are in shares of the rows that are asked together.
+                # Slopes are divided by the number of rows of the batch.
                 gradient = n * products_with(Z, slopes)
             return [np.array([n, losses.sum(), losses @ rows.weights]), gradient]
 
 
 def cut_steps(n_rows: int, batch_size: int, n_features: int) -> list[int]:
-    """Where the Newton steps of a pass begin, and its end; they are of about equal size.
+    """Return the starts of the Newton steps of a pass, and its end.
 
-    Rows of short steps would count more than others.
+    Steps have about the same number of rows, as rows of short steps would count more.
     """
     n = rows_per_step(batch_size, n_features) // batch_size
     units = cut_pass(-(-n_rows // batch_size), n, exact=False)
@@ -266,34 +270,34 @@ def cut_steps(n_rows: int, batch_size: int, n_features: int) -> list[int]:
 
 
 def rows_per_step(batch_size: int, n_features: int) -> int:
-    """Rows of a Newton step: a multiple of the batch, for so many features."""
+    """Return the number of rows of a Newton step, a multiple of the batch size."""
     return batch_size * -(-max(_ROWS_PER_STEP, n_features // 2) // batch_size)
 
 
 def descent_rows(batch_size: int, n_features: int, n_outputs: int) -> int:
-    """Rows, at most, that whole steps are made on."""
+    """Return the most rows for full steps on all of them, within the memory for features."""
     fit_in_memory = _FEATURE_BYTES // (8 * (n_features + _VALUES * n_outputs))
     return max(rows_per_step(batch_size, n_features), fit_in_memory)
 
 
 def regressed_rows(n_features: int) -> int:
-    """Rows, at most, of the regression that learning begins with."""
+    """Return the most rows of the first least squares fit."""
     return max(_ROWS_PER_FEATURE * n_features, _FIRST_ROWS)
 
 
 class NewtonRows(Recorded):
-    """An objective on a fixed set of features, learned by Newton steps.
+    """Newton steps for an objective on a fixed set of features.
 
     Parameters
     ----------
     objective : Objective
-        What is minimised; its own scalars move with the steps.
+        Objective to minimise; steps update its scalars, too.
     basis : Basis
-        The features.
+        Basis of the features.
     n_outputs : int
-        Components of the function.
+        Number of outputs of the function.
     settings : Settings
-        Everything else.
+        All other settings.
     """
 
     _record = records.Record(
@@ -308,7 +312,7 @@ class NewtonRows(Recorded):
         self.ridge = settings.ridges[0]
         self.curvature = 1.0
         self.steps = self._new_steps()
-        self.n_descended = 0  # rows that whole steps were made on
+        self.n_descended = 0  # rows that full steps were taken on
         self._waiting: list[Rows] = []
 
     def _new_steps(self) -> NewtonSteps:
@@ -317,31 +321,31 @@ class NewtonRows(Recorded):
 
     @property
     def n_first_rows(self) -> int:
-        """Rows that :meth:`begin` can make use of."""
+        """Most rows that :meth:`begin` uses."""
         if self.descends:
             return descent_rows(self.settings.batch_size, self.basis.size, self.n_outputs)
         return regressed_rows(self.basis.size)
 
     @property
     def rows_per_step(self) -> int:
-        """Rows of a step, a multiple of the batch."""
+        """Number of rows of a step, a multiple of the batch size."""
         return rows_per_step(self.settings.batch_size, self.basis.size)
 
     def solve(self) -> Array:
-        """Coefficients to predict with, (n_features, n_outputs)."""
+        """Return the coefficients to predict with, (n_features, n_outputs)."""
         return self.steps.mean
 
     # -- the beginning --------------------------------------------------------------------------
 
     def begin(self, rows: Rows, *, quickly: bool = False) -> None:
-        """Take the curvature, the ridge and the first function from some rows.
+        """Choose the curvature, the ridge and the first coefficients from rows.
 
         Parameters
         ----------
         rows : Rows
-            The rows; not all of them need be used.
+            The first rows; at most :attr:`n_first_rows` of them are used.
         quickly : bool, default=False
-            Whether fewer whole steps will do, for a single prediction.
+            Whether to take fewer full steps, for a single prediction.
         """
         basis = self.basis
         if self.descends:
@@ -360,9 +364,9 @@ class NewtonRows(Recorded):
         residual = None if first is None else first.residual
         self.curvature = newton_curvature(self.objective, self.settings.fallback, residual)
         if first is not None and len(self.settings.ridges) > 1:
-            # Relative to the curvature: a multiple of an objective has the same minimum.
+            # Relative to the curvature, so that a multiple of an objective has the same minimum.
             self.ridge = first.ridge * self.curvature
-        # Weights count as rows: the ridge is that of their mean.
+        # A row of weight 2 counts as two rows, so the ridge is multiplied by the mean weight.
         self.ridge *= float(rows.weights.mean()) or 1.0
         self.steps = self._new_steps()
         if first is not None:
@@ -376,12 +380,12 @@ class NewtonRows(Recorded):
 
     @property
     def descends(self) -> bool:
-        """Whether the first rows are learned by steps on all of them at once."""
+        """Whether the first rows are learned by full steps on all of them."""
         s = self.settings
         return descends(self.objective, self.n_outputs, s.step_size, s.forgetting)
 
     def _descend(self, Z: Floats, rows: Rows, residual: float, n_steps: int) -> None:
-        """Find the minimum on the rows of the bound, with less and less smoothing."""
+        """Minimise the objective on the rows of the bound, with less and less smoothing."""
         objective, steps = self.objective, self.steps
         batch = Batch(*rows.arrays)
         widths = _WIDTHS if objective.lipschitz is not None else (1.0,) * len(_WIDTHS)
@@ -401,8 +405,8 @@ class NewtonRows(Recorded):
         return self.objective.losses_of(values, Batch(*rows.arrays))
 
     def _bound(self, basis: Basis, rows: Rows) -> None:
-        """Sum up the bound of the Hessian."""
-        # An objective of pairs fills its buffer on the way: let a copy do that.
+        """Add rows to the bound of the Hessian while they change it."""
+        # A copy, as an objective of pairs fills its buffer here.
         objective, n = copy.deepcopy(self.objective), self.rows_per_step
         for start in range(0, len(rows), n):
             if not self.steps.wants_points:
@@ -421,18 +425,18 @@ class NewtonRows(Recorded):
         orders: Sequence[NDArray[np.int64]],
         note: Callable[[Record], bool],
     ) -> None:
-        """Visit rows again and again, with steps that fall to 0.
+        """Take steps in several passes over rows, with step sizes that fall to 0.
 
         Parameters
         ----------
         take : callable
-            Numbers of rows to the rows.
+            Maps row numbers to rows.
         orders : sequence of ndarray of int
-            The rows of each pass, in order.
+            Row numbers of each pass, in order.
         note : callable
-            Told what every step did; a true result stops.
+            Called with the record of each step; if it returns true, learning stops.
         """
-        if self.n_descended >= orders[0].size:  # the minimum on all rows
+        if self.n_descended >= orders[0].size:  # the minimum on all rows is found already
             for start in range(0, self.n_descended, _BLOCK):
                 rows = take(orders[0][start : start + _BLOCK])
                 loss = float(self._losses(self.basis, rows, self.steps.iterate).sum())
@@ -455,38 +459,38 @@ class NewtonRows(Recorded):
         self.steps.restart_stream(len(cut) - 1)
 
     def cut(self, n_rows: int) -> list[int]:
-        """Where the steps of a pass begin, and its end."""
+        """Return the starts of the steps of a pass, and its end."""
         return cut_steps(n_rows, self.settings.batch_size, self.basis.size)
 
     def steps_elsewhere(self, n_rows: int) -> int:
-        """Return how many steps a pass over rows has that lie elsewhere: few, on many rows each."""
+        """Return the number of steps of a pass over rows elsewhere: few steps on many rows each."""
         return max(1, min(MOST_STEPS, n_rows // (_ROWS_ELSEWHERE * self.basis.size)))
 
     def longest(self, rows: Rows) -> float:
-        """Size of the longest step on rows such as these, and no fewer, that does not overshoot."""
+        """Return the largest step size that does not overshoot on at least so many similar rows."""
         some = rows[: _ROWS_ELSEWHERE * self.basis.size]
         return self.steps.largest_step(self.basis.features(some.X), some.weights, self.ridge)
 
     def passes_elsewhere(
         self, rows: StepsElsewhere, held: Rows, n_passes: int, longest: float
     ) -> Iterator[Record]:
-        """Visit rows that lie elsewhere, with steps that fall to 0.
+        """Take steps in passes over rows that lie elsewhere, with step sizes that fall to 0.
 
         Parameters
         ----------
         rows : StepsElsewhere
             The rows.
         held : Rows
-            Further rows, which are at hand.
+            Further rows, which are in this process.
         n_passes : int
-            How often.
+            Number of passes.
         longest : float
-            Size of the longest step; shorter ones are made where its rows' loss would rise.
+            Largest step size; a step is shortened if the loss of its rows would rise.
 
         Yields
         ------
         record : Record
-            What a step did.
+            Record of a step for the history.
         """
         ask, total = SlopesOf(self.objective, self.basis), n_passes * rows.n_steps
         ask_loss = ask._replace(with_gradient=False)
@@ -500,7 +504,7 @@ class NewtonRows(Recorded):
             share = self._share(1.0 - done / total)
             if not (np.isfinite(start) and np.isfinite(gradient).all()):
                 raise self.settings.diverged(longest * share)
-            # The sample may not have seen how heavy or steep these rows are: they tell.
+            # These rows may be heavier or steeper than the sample, so check their loss.
             for size in longest * share * 0.5 ** np.arange(_HALVINGS):
                 self.steps = before.copy()
                 self.steps.step(gradient / n, size, self.ridge)
@@ -509,13 +513,13 @@ class NewtonRows(Recorded):
                     if weighted / n + self.steps.penalty(self.ridge) <= start:
                         longest = min(longest, 2.0 * size / share)
                         break
-            else:  # as good as it can be
+            else:  # no step lowers the loss: stay
                 self.steps, size = before.copy(), 0.0
             yield Record(int(n), float(losses), float(size), self.objective.measured())
         self.steps.restart_stream(rows.n_steps)
 
     def learn(self, rows: Rows) -> list[Record]:
-        """Learn rows of a stream; those too few for a step wait for more."""
+        """Learn rows of a stream; rows that are too few for a step wait for more."""
         self._waiting.append(rows.own())
         n = self.rows_per_step
         records: list[Record] = []
@@ -532,7 +536,7 @@ class NewtonRows(Recorded):
         return records
 
     def _share(self, automatic: float) -> float:
-        """Size of the next step in units of the longest that is safe."""
+        """Return the size of the next step, in units of the longest safe step."""
         schedule = self.settings.step_size
         if isinstance(schedule, AutomaticStep):
             return automatic
@@ -553,7 +557,7 @@ class NewtonRows(Recorded):
         values = steps.values(Z, steps.iterate)
         if objective.needs_previous:
             batch = batch._replace(previous=steps.values(Z, steps.before))
-        with np.errstate(over="ignore", invalid="ignore"):  # found, and said, below
+        with np.errstate(over="ignore", invalid="ignore"):  # checked below
             slopes, losses = objective.slopes(values, batch)
         largest = self.settings.largest_loss(rows.targets, rows.weights)
         if not (np.isfinite(slopes).all() and losses.max() <= largest):
@@ -564,7 +568,7 @@ class NewtonRows(Recorded):
         size = share * steps.largest_step(Z, weights, self.ridge)
         mixing = objective.mixing(size, 0.0, self.n_outputs)
         rate = 1.0 if mixing is None else float(getattr(objective, "direction_rate", 1.0))
-        # Scalars of the objective's own move as far as the function's values do.
+        # Scalars of the objective move as far as the values of the function.
         unit = float(getattr(objective, "unit", 1.0))
         objective.update(values, batch, size / (self.curvature * unit))
         steps.step(products_with(Z, slopes), size, self.ridge, mixing, rate)
@@ -577,7 +581,7 @@ class NewtonRows(Recorded):
     def map_outputs(
         self, mixing: Array, objective: Objective, relabel: Callable[[Array], Array]
     ) -> None:
-        """Replace the outputs f by f @ ``mixing``, and go on with another objective."""
+        """Replace the outputs f by f @ ``mixing``, and set another objective."""
         self.objective, self.n_outputs = objective, mixing.shape[1]
         self._waiting = [replace(r, targets=relabel(r.targets)) for r in self._waiting]
         self.steps = self.steps.copy()

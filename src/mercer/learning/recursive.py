@@ -1,4 +1,4 @@
-"""The loop of recursive least squares: one row after the other, without steps."""
+"""Learner of recursive least squares: it updates the exact solution row by row, without steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mercer.sums import shift_of_codes
 from mercer.threads import one_blas_thread
 
 _CHUNK = 8192  # rows between two reports of progress
-_HUGE = 1e100  # targets below this leave room for the condition of the Gram matrix, and for squares
+_HUGE = 1e100  # smaller targets do not overflow when squared, or by an ill-conditioned Gram matrix
 
 
 def _lacks_squares(objective: Objective, function: Any) -> str | None:
@@ -37,9 +37,9 @@ def _lacks_squares(objective: Objective, function: Any) -> str | None:
 
 
 class RecursiveLearner(Passing, StepLearner):
-    """The loop of recursive least squares; see :class:`Learner` for its parameters."""
+    """Learner of recursive least squares; see :class:`Learner` for the parameters."""
 
-    # Addresses mean nothing in another process.
+    # Memory addresses are invalid in another process.
     _passing: ClassVar[dict[str, Any]] = {"_compiled": None}
 
     function: RecursiveFunction
@@ -89,13 +89,13 @@ class RecursiveLearner(Passing, StepLearner):
     def learn_row(self, x: Array, target: Array, weight: float) -> None:
         rows, targets, weights = x[np.newaxis], target[np.newaxis], np.array([float(weight)])
         if self.function.kernel.bound is None or not np.abs(target).max() < _HUGE:
-            self.learn(rows, targets, weights)  # it may overflow, and be undone
+            self.learn(rows, targets, weights)  # may overflow, and can be undone
             return
         self._learn(rows.astype(np.float64, copy=False), targets, weights)
         self.n_samples += 1
 
     def _checked(self, X: Any) -> Array:
-        """Rows, dense, at which the kernel is finite."""
+        """Return dense rows, after a check that the kernel is finite at them."""
         rows = self.function.rows(X)
         with np.errstate(over="ignore", invalid="ignore"):
             own = np.asarray(self.function.kernel.diag(rows), dtype=np.float64)
@@ -112,7 +112,7 @@ class RecursiveLearner(Passing, StepLearner):
         self.first.look(self.objective, f.n_outputs, targets, weights)
         encoded = regression_targets(self.objective, targets, f.n_outputs)
         assert encoded is not None
-        used = weights > 0.0  # others leave no trace
+        used = weights > 0.0  # rows of weight 0 are ignored
         n = int(np.count_nonzero(used))
         rows = Stream(
             np.ascontiguousarray(X[used]),
@@ -144,7 +144,7 @@ class RecursiveLearner(Passing, StepLearner):
         )
 
     def _run(self, rows: Stream, done: int) -> int:
-        """Learn rows from ``done`` on, for as long as there is room; return the next one."""
+        """Learn rows from ``done`` on while there is room; return the number of the next row."""
         f = self.function
         compiled = self._kernel()
         if compiled is not None:
@@ -167,7 +167,7 @@ class RecursiveLearner(Passing, StepLearner):
         return done + 1
 
     def _kernel(self) -> CompiledKernel | None:
-        """Return the kernel compiled, or None if it has no compiled form."""
+        """Return the compiled kernel, or None if it has no compiled form."""
         if self._compiled is None:
             self._compiled = self.function.kernel.compiled(np.float64)
         return self._compiled
@@ -186,7 +186,7 @@ class RecursiveLearner(Passing, StepLearner):
         return np.asarray(row @ f.arrays.weights[: f.size])
 
     def plan_passes(self, n_passes: int, weights: Array) -> Passes:
-        """See :class:`Learner`: one, as a second would count every row twice."""
+        """Plan one pass, as a second pass would count every row twice."""
         return Passes(1, len(weights))
 
     def map_outputs(self, new: NewOutputs) -> None:
@@ -195,10 +195,10 @@ class RecursiveLearner(Passing, StepLearner):
         self._replace_objective(new.objective)
 
     def end_race(self) -> None:
-        """See :class:`Learner`; there are no candidates."""
+        """Do nothing, as there are no candidates."""
 
     def finish(self, take: Take | None = None) -> None:
-        """See :class:`Learner`; nothing changes."""
+        """Do nothing, as every row is learned already."""
 
     # -- state ----------------------------------------------------------------------------------
 

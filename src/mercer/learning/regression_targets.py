@@ -1,4 +1,4 @@
-"""What second-order learning asks of objectives: a curvature, a regression to begin with."""
+"""Regression targets and curvatures of objectives, for second-order learning."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mercer.losses import LeastSquaresMargin, Loss, Poisson, RegressionLoss, Squ
 from mercer.objectives import Compositional, Novelty, Objective, Pairwise, Pointwise
 from mercer.sums import Rows
 
-# Scores that are log-odds, in units of those of a regression on labels -1 and +1, whose margins are
-# of order 1.
+# Size of log-odds relative to the scores of a regression on labels -1 and +1, whose margins are of
+# order 1.
 _LOG_ODDS = 4.0
-# What counts as no count, so that it has a logarithm.
+# Added to counts, so that 0 has a logarithm.
 _OF_NONE = 0.5
-# Targets that are so many median absolute deviations from the median are outlying.
+# Targets further than so many median absolute deviations from the median are outliers.
 _OUTLYING = 6.0
 
 
@@ -31,44 +31,44 @@ def _loss_of_rows(objective: Objective) -> Loss | None:
 
 
 def regression_targets(objective: Objective, targets: Array, n_outputs: int) -> Array | None:
-    """Targets of the regression that learning begins with, (n, n_outputs); None for none.
+    """Return targets, (n, n_outputs), for a least squares fit to begin with; None if impossible.
 
     Parameters
     ----------
     objective : Objective
-        What is learned.
+        Objective to learn.
     targets : ndarray of shape (n, target_width)
-        As its loss encodes them.
+        Targets as the loss of the objective encodes them.
     n_outputs : int
-        Of the function.
+        Number of outputs of the function.
     """
     loss = _loss_of_rows(objective)
     if loss is None:
         return None
     n_scores = n_outputs // objective.copies
     if loss.multiclass:
-        # These losses see differences of scores only, so that the mean must be right at once.
+        # These losses depend only on differences of scores, so steps never correct the mean score.
         codes = np.where(targets == np.arange(n_scores), 2.0, 0.0) - 2.0 / n_scores
     elif loss.task == "classification":
         codes = targets
     elif isinstance(loss, Poisson):  # scores are logarithms of the mean
         codes = np.log(targets + _OF_NONE)
     elif type(loss).predict is RegressionLoss.predict or n_scores != targets.shape[1]:
-        # Several quantile levels: those of the first target come first.
+        # Several quantile levels: the scores of the first target come first.
         codes = np.repeat(targets, n_scores // targets.shape[1], axis=1)
     else:  # scores are in other units than targets
         return None
-    # Copies of the outputs are directions, 0 at first.
+    # Copies of the outputs are step directions, which start at 0.
     return np.hstack([codes, np.zeros((len(codes), n_outputs - n_scores))])
 
 
 def counts_of(logarithms: Array) -> Array:
-    """Return counts whose logarithms were learned: see :func:`regression_targets`."""
+    """Return counts from their logarithms as :func:`regression_targets` makes them."""
     return np.asarray(np.exp(logarithms) - _OF_NONE)
 
 
 def begins_with_regression(objective: Objective, n_outputs: int) -> bool:
-    """Whether the objective has targets that a regression can be on."""
+    """Whether the objective has targets for a least squares fit to begin with."""
     loss: Any = getattr(objective, "loss", None)
     if loss is None:
         return False
@@ -77,26 +77,27 @@ def begins_with_regression(objective: Objective, n_outputs: int) -> bool:
 
 
 def regression_scale(objective: Objective) -> float:
-    """Scores in units of those of the regression."""
+    """Return the size of scores of the objective relative to the scores of the regression."""
     loss = _loss_of_rows(objective)
     return _LOG_ODDS if loss is not None and loss.has_probabilities else 1.0
 
 
 def newton_curvature(objective: Objective, fallback: float, residual: float | None) -> float:
-    """Bound of the objective's curvature, or what takes its place.
+    """Return a bound of the curvature of the objective, smoothed if necessary.
 
-    Where slopes jump, that of the objective smoothed over a width: 1 for margins, for regressions
-    the mean absolute residual of the regression that learning begins with, for novelty the unit
-    of the function. So, too, where slopes of a regression turn much faster than over that width.
+    If slopes jump, it is the curvature of the objective smoothed over a width: 1 for margins, the
+    mean absolute residual of the first least squares fit for regressions, and the unit of the
+    function for novelty. The same holds if slopes of a regression change over much less than this
+    width.
 
     Parameters
     ----------
     objective : Objective
-        What is learned.
+        Objective to learn.
     fallback : float
-        For objectives with neither a curvature nor bounded slopes.
+        Value for objectives with neither a curvature nor bounded slopes.
     residual : float or None
-        Mean absolute residual, where there is one.
+        Mean absolute residual, if there is one.
     """
     loss = _loss_of_rows(objective)
     bounded = loss is not None and loss.task == "regression" and objective.lipschitz is not None
@@ -116,20 +117,18 @@ def newton_curvature(objective: Objective, fallback: float, residual: float | No
 
 
 def race_rows(objective: Objective, rows: Rows, n_outputs: int) -> Rows | None:
-    """Rows with the targets of a regression, each in a unit of its own.
+    """Return rows with regression targets, each scaled to unit standard deviation.
 
-    Where slopes are bounded, none are far out.
-
-    None if the objective has no such targets.
+    If slopes are bounded, outliers are winsorised. None if the objective has no such targets.
 
     Parameters
     ----------
     objective : Objective
-        What is learned.
+        Objective to learn.
     rows : Rows
-        As the objective takes them.
+        Rows with targets of the objective.
     n_outputs : int
-        Of the function.
+        Number of outputs of the function.
     """
     targets = regression_targets(objective, rows.targets, n_outputs)
     if targets is None:
@@ -142,14 +141,14 @@ def race_rows(objective: Objective, rows: Rows, n_outputs: int) -> Rows | None:
 
 
 def weighted_medians(values: Array, weights: Array) -> Array:
-    """Weighted median of each column; of two that are in the middle the lower one.
+    """Return the weighted median of each column; of two middle values the lower one.
 
     Parameters
     ----------
     values : ndarray of shape (n, n_columns)
         Numbers.
     weights : ndarray of shape (n,)
-        Above 0.
+        Weights above 0.
     """
     order = np.argsort(values, axis=0)
     below = np.cumsum(weights[order], axis=0)
@@ -159,14 +158,14 @@ def weighted_medians(values: Array, weights: Array) -> Array:
 
 
 def usual_size(residuals: Array, weights: Array) -> float:
-    """Weighted mean of residuals, in which those far out count little.
+    """Return the weighted mean of residuals clipped at six times their median.
 
     Parameters
     ----------
     residuals : ndarray of shape (n, n_outputs)
-        Not negative.
+        Absolute residuals.
     weights : ndarray of shape (n,)
-        Above 0.
+        Weights above 0.
 
     Examples
     --------
@@ -180,16 +179,16 @@ def usual_size(residuals: Array, weights: Array) -> float:
 
 
 def winsorised(values: Array, weights: Array, beyond: float = _OUTLYING) -> Array:
-    """Winsorised columns: what lies far out is moved nearer, so that it does not pull a fit.
+    """Return winsorised columns: outliers are moved nearer, so that they pull a fit less.
 
     Parameters
     ----------
     values : ndarray of shape (n, n_columns)
-        Copied.
+        Numbers; copied.
     weights : ndarray of shape (n,)
-        Above 0.
+        Weights above 0.
     beyond : float, default=6.0
-        Median absolute deviations from the median beyond which values are moved, to 6 of them.
+        Values further than so many median absolute deviations from the median are moved to 6.
 
     Examples
     --------
@@ -205,5 +204,5 @@ def winsorised(values: Array, weights: Array, beyond: float = _OUTLYING) -> Arra
 
 
 def outlying_from(usual: Array) -> Array:
-    """Distances from which values are outlying, of the median ones; infinite where these are 0."""
+    """Return the distance of outliers, 6 times the median distance; infinite if that is 0."""
     return np.where(usual > 0.0, _OUTLYING * usual, np.inf)

@@ -1,4 +1,4 @@
-"""Step sizes: the largest that are safe, those of the theorems, and the unit of tolerances."""
+"""Step sizes: the largest safe ones, those of theorems, and the unit of tolerances."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ _EIGEN_SAMPLE = 500
 _FIRST_ROWS = 1000
 # 2 is the limit of stability on the rows of one batch.
 _MARGIN = 1.5
-# Angles of float32 features have errors of about 1e-8 of themselves: 3e-4 radians for these.
+# Angles of float32 features have relative errors of about 1e-8: at this angle, 3e-4 radians.
 _FAR_OFF = 3e4
-# Steps after which they have halved.
+# Number of steps after which step sizes have halved.
 _SLOW = 100.0
 
 
 class AutomaticStep:
-    r"""Step size from the kernel and the loss: the largest that is safe for a mini-batch.
+    r"""Largest safe step size for a mini-batch, from the kernel and the loss.
 
     For a loss of curvature L and a kernel with :math:`k(x, x) \le \kappa` whose covariance operator
-    has top eigenvalue :math:`\lambda_1`, a mini-batch of n rows takes
+    has top eigenvalue :math:`\lambda_1`, the step size for a mini-batch of n rows is
     :math:`\eta = n / (L (\kappa + (n - 1) \lambda_1))`: n rows move the function n times as far as
-    one until their kernels overlap. Where slopes are bounded nothing can diverge, and a step
-    ``boldness`` times larger learns faster in one pass.
+    one row, until their kernel functions overlap. If slopes are bounded, nothing can diverge, and a
+    step ``boldness`` times larger learns faster in one pass.
 
     Parameters
     ----------
     curvature : float
-        L; 1 for losses without a bound, whose slopes are bounded instead.
+        Curvature L; 1 for losses without a bound, whose slopes are bounded instead.
     bound : float
-        kappa.
+        Bound kappa.
     top_eigenvalue : float
         Top eigenvalue of the covariance operator.
     boldness : float, default=1.0
-        Factor.
+        Factor on the step size.
     typical : float or None, default=None
-        What relative steps (:class:`mercer.schedules.Relative`) take for the largest k(x, x): the
-        95 % quantile of a kernel without a bound. None for ``bound``.
+        Value that relative steps (:class:`mercer.schedules.Relative`) use as the largest k(x, x):
+        for a kernel without a bound, the 95 % quantile. None for ``bound``.
 
     Examples
     --------
@@ -75,29 +75,30 @@ class AutomaticStep:
         self.typical = bound if typical is None else typical
 
     def of_batch(self, n: NDArray[np.int64] | int) -> Any:
-        """Step size for mini-batches of ``n`` rows."""
+        """Return the step size for mini-batches of ``n`` rows."""
         spread = self.bound + (np.asarray(n) - 1) * self.top_eigenvalue
         return self.boldness * np.asarray(n) / (self.curvature * spread)
 
 
 @dataclass(frozen=True)
 class CarefulSteps:
-    """A schedule whose steps are shorter where rows are heavier, or longer, than usual.
+    """Schedule with shorter steps for rows that have larger weights or norms than usual.
 
-    Its first step is as long as is good for a usual row; rows that move the function further get
-    no more than that, however late they come. For steps that the library chooses.
+    The first step size of the schedule suits a usual row. Rows that move the function further get
+    at most this size divided by their excess, even late in the stream. It is for step sizes that
+    the library chooses.
 
     Attributes
     ----------
     schedule : callable
-        Step number (1, 2, ...) to step size.
+        Maps the step number (1, 2, ...) to the step size.
     usual : float
         k(x, x) of usual rows.
     order : int
-        Power of k(x, x) to which a row counts.
+        Power of k(x, x) that step sizes are divided by.
     unbounded : bool
-        Whether slopes are unbounded: bold steps on heavy rows would then diverge, so that the
-        limit falls with the square of the weight.
+        Whether slopes are unbounded. Bold steps on heavy rows would then diverge, so the limit
+        falls with the square of the weight.
     """
 
     schedule: Any
@@ -106,16 +107,16 @@ class CarefulSteps:
     unbounded: bool
 
     def __call__(self, t: int) -> float:
-        """Size of step ``t`` for usual rows."""
+        """Return the size of step ``t`` for usual rows."""
         return float(self.schedule(t))
 
     def limits(
         self, kernel: Kernel, X: Any, weights: Array, rows_per_step: NDArray[np.int64]
     ) -> Array:
-        """Longest steps, shape (n_steps,), for batches of some rows."""
+        """Return the largest step sizes, (n_steps,), for batches of rows."""
         heaviness = np.maximum(weights, 1.0)
         starts = np.cumsum(rows_per_step) - rows_per_step
-        with np.errstate(over="ignore"):  # what overflows is found, and said, by the loop
+        with np.errstate(over="ignore"):  # the loop detects and reports overflow
             if kernel.bound is None:
                 own = np.asarray(kernel.diag(X), dtype=np.float64)
                 heaviness = heaviness * np.maximum(own / self.usual, 1.0) ** self.order
@@ -124,14 +125,14 @@ class CarefulSteps:
 
 
 def automatic_step(kernel: Kernel, sample: Any, curvature: float, boldness: float) -> AutomaticStep:
-    """Look at a sample of rows for the automatic step size.
+    """Compute the automatic step size from a sample of rows.
 
     Raises
     ------
     ValueError
-        If the kernel overflows on them.
+        If kernel values of the rows are not finite.
     """
-    # Not the first rows, which may be sorted, nor every second, which may alternate.
+    # A random sample: the first rows may be sorted, and every second row may be of one kind.
     few = sample[np.sort(np.random.default_rng(0).permutation(sample.shape[0])[:_EIGEN_SAMPLE])]
     gram = np.asarray(kernel(few), dtype=np.float64)
     diagonal = np.asarray(kernel.diag(sample), dtype=np.float64)
@@ -144,9 +145,9 @@ def automatic_step(kernel: Kernel, sample: Any, curvature: float, boldness: floa
         )
     largest = kernel.bound if kernel.bound is not None else float(diagonal.max())
     typical = largest if kernel.bound is not None else float(np.quantile(diagonal, _TYPICAL))
-    with one_blas_thread():  # several take seconds where other work has the cores
+    with one_blas_thread():  # several threads take seconds if other work uses the cores
         top = float(np.linalg.eigvalsh(gram)[-1]) / gram.shape[0]
-    # All rows may be zero for an unbounded kernel; any positive bound will do then.
+    # If all rows are zero, an unbounded kernel has k(x, x) = 0; any positive bound will do then.
     return AutomaticStep(
         curvature,
         largest or 1.0,
@@ -157,11 +158,11 @@ def automatic_step(kernel: Kernel, sample: Any, curvature: float, boldness: floa
 
 
 def theorem_steps(loss: Loss) -> Relative:
-    r"""Return the steps of best rate that the theorem on unregularised learning has for a loss.
+    r"""Return the step sizes with the best rate in the theorem on unregularised learning.
 
     With :math:`\alpha` and L of the loss (its ``hoelder_exponent`` and ``hoelder_constant``), the
-    exponent of the decay is :math:`2 / (\alpha + 2)`. The theorem leaves the first step open; this
-    takes :math:`1 / (L \kappa^2)`.
+    exponent of the decay is :math:`2 / (\alpha + 2)`. The theorem leaves the first step size open;
+    here it is :math:`1 / (L \kappa^2)`.
 
     Parameters
     ----------
@@ -203,11 +204,11 @@ def stable_steps(
     targets: Array,
     weights: Array,
 ) -> Array:
-    """Largest step of each batch that cannot overshoot on its own rows.
+    """Return the largest step size of each batch that cannot overshoot on its rows.
 
-    Rows of one batch that resemble each other add up, and so do weights; the top eigenvalue of
-    a sample does not know. The row sums of the batch's Gram matrix bound its eigenvalues, unless
-    the objective knows better (:meth:`Objective.batch_rate`).
+    Similar rows in a batch, and large weights, add up to more than the top eigenvalue of a sample
+    shows. The eigenvalues of the Gram matrix of the batch are bounded by its row sums, unless the
+    objective has a better bound (:meth:`Objective.batch_rate`).
     """
     root = np.sqrt(weights)
     if rows_per_step.max() == 1:
@@ -229,7 +230,7 @@ def stable_steps(
 def steps_of_batch(
     objective: Objective, kernel: Kernel, X: NDArray[np.floating], targets: Array, weights: Array
 ) -> float:
-    """Largest step that cannot overshoot on its rows where the objective knows; else infinity."""
+    """Return the largest step size that cannot overshoot; infinity if the objective has none."""
     if type(objective).batch_rate is Objective.batch_rate:
         return float("inf")
     gram = np.asarray(kernel(X), dtype=np.float64)
@@ -244,13 +245,13 @@ class FirstRows:
     Attributes
     ----------
     n_rows : int
-        Rows noted so far that have a slope.
+        Number of rows so far that have a slope.
     squares : float
-        Sum of their squared slopes.
+        Sum of the squared slopes of these rows.
     loss : float
         Largest mean loss of a call among them, or so far (:attr:`Objective.rows_per_slope`).
     n_counted : int
-        Rows over which the mean of the squares is taken.
+        Number of rows to divide the sum of squares by.
     """
 
     n_rows: int = 0
@@ -269,12 +270,12 @@ class FirstRows:
         return self.n_rows >= _FIRST_ROWS
 
     def look(self, objective: Objective, n_outputs: int, targets: Array, weights: Array) -> None:
-        """Note rows that come next in the stream."""
+        """Note the next rows of the stream, unless there are enough."""
         if self.seen:
             return
         every = objective.rows_per_slope
         n = weights.size
-        # What overflows is found, and said, by the loop.
+        # The loop detects and reports overflow.
         with np.errstate(over="ignore", invalid="ignore"):
             slopes, losses = objective.at_zero(targets, weights, n_outputs)
             squares = np.sum((slopes * n) ** 2, axis=1)
@@ -293,12 +294,12 @@ class FirstRows:
 class FeatureSteps:
     r"""Automatic step sizes on random features, and the limit of stability.
 
-    A Newton step on a batch moves the function there by step size times curvature of the way to
-    the batch's optimum: half of it at first, a quarter at step 100, and so on like 1 / t. Plain
-    steps take the largest stable one, :math:`\gamma_0 = 1 / (L \lambda_1)`, and then
-    :math:`\gamma_t = \gamma_0 / (1 + \nu \gamma_0 t)`, which is the :math:`1 / (\nu t)` of
-    DSG, Theorem 4, from where it is stable. Both stay below :math:`1 / (2 \nu)`, so that no step
-    shrinks the function by more than half. Cyclic steps solve for the ridge and shrink nothing.
+    A Newton step on a batch moves the function a part of the way to the optimum of the batch, by
+    step size times curvature: half of it at first, a quarter at step 100, and so on like 1 / t.
+    Plain steps begin with the largest stable step size, :math:`\gamma_0 = 1 / (L \lambda_1)`, and
+    continue with :math:`\gamma_t = \gamma_0 / (1 + \nu \gamma_0 t)`, which approaches the
+    :math:`1 / (\nu t)` of DSG, Theorem 4. Both stay below :math:`1 / (2 \nu)`, so no step shrinks
+    the function by more than half. Cyclic steps solve for the ridge and shrink nothing.
 
     Parameters
     ----------
@@ -311,9 +312,9 @@ class FeatureSteps:
     regularization : float
         Ridge parameter nu.
     n_rows, n_features : int
-        Of a step and of its block.
+        Number of rows of a step, and of features of its block.
     unbounded : bool
-        Whether slopes are unbounded, so that too large steps really diverge.
+        Whether slopes are unbounded, so that too large steps diverge.
     """
 
     def __init__(
@@ -335,16 +336,16 @@ class FeatureSteps:
         self._own, self._others = automatic.bound, (n - 1) * automatic.top_eigenvalue
 
     def __call__(self, t: int, whole: bool = False, weights: Array | None = None) -> float:
-        """Size of a step.
+        """Return the size of a step.
 
         Parameters
         ----------
         t : int
-            Its number, from 1.
+            Number of the step, from 1.
         whole : bool, default=False
-            Whether it sees all rows.
+            Whether the step is on all rows.
         weights : ndarray of shape (n,), default=None
-            Weights of its rows; None means 1. Newton's steps allow for them by themselves.
+            Weights of the rows of the step; None means 1. Newton steps do not need them.
         """
         if self.mode == "cyclic":
             return 1.0 if whole else 0.5 * _falling(t)
@@ -356,14 +357,14 @@ class FeatureSteps:
         return min(size, 0.5 / self.regularization) if self.regularization > 0.0 else size
 
     def _heaviness(self, weights: Array | None) -> float:
-        """How much steeper the objective is for the weights of the rows; 1 for light ones."""
+        """Return how much weights increase the curvature of the objective, at least 1."""
         if weights is None:
             return 1.0
         steepness = self._own * float(weights.max()) + self._others * float(weights.mean())
         return max(1.0, steepness / (self._own + self._others))
 
     def largest(self) -> float:
-        """Largest step size that is safe."""
+        """Return the largest safe step size."""
         return self(1)
 
     def _limit(self) -> float:
@@ -372,7 +373,7 @@ class FeatureSteps:
         return 2.0 / (self.curvature * (self.top_eigenvalue if self.mode == "faithful" else 1.0))
 
     def limit(self, heaviness: float = 1.0) -> str:
-        """Say where the limit of stability is, for rows that make the objective so much steeper."""
+        """Describe the limit of stability, for rows that increase the curvature by a factor."""
         eigenvalue = ""
         if self.mode == "faithful":
             eigenvalue = f" and the kernel's top eigenvalue {self.top_eigenvalue:.3g}"
@@ -383,25 +384,25 @@ class FeatureSteps:
         )
 
     def check(self, step_size: float, weights: Array | None = None) -> None:
-        """Refuse a first step that is bound to diverge.
+        """Refuse a first step that must diverge.
 
         Parameters
         ----------
         step_size : float
-            Of the step.
+            Size of the step.
         weights : ndarray of shape (n,), default=None
-            Weights of its rows; None means 1.
+            Weights of the rows of the step; None means 1.
 
         Raises
         ------
         ValueError
-            If it is, with the limit.
+            If the step size is beyond the limit of stability.
         """
-        # The eigenvalue is that of a sample.
+        # The eigenvalue is estimated from a sample.
         slack = 1.5 if self.mode == "faithful" else 1.0
         heaviness = 1.0
         if self.mode == "faithful" and weights is not None:
-            # A single heavy row does no lasting harm.
+            # The mean: a single heavy row does no lasting harm.
             heaviness = max(1.0, float(weights.mean()))
         if self.unbounded and step_size > slack * self._limit() / heaviness:
             raise ValueError(
@@ -420,11 +421,11 @@ def warn_if_off_centre(kernel: Kernel, sample: Any, expansion: RandomFeatures) -
     Parameters
     ----------
     kernel : Kernel
-        With its numbers resolved.
+        Kernel with its numbers resolved.
     sample : ndarray or CSR matrix of shape (n, n_features)
-        Some rows.
+        Sample of rows.
     expansion : RandomFeatures
-        Says the precision.
+        Expansion, which has the precision.
     """
     length_scale = getattr(kernel, "length_scale", None)
     if length_scale is None or expansion.precision == "double":
@@ -432,7 +433,7 @@ def warn_if_off_centre(kernel: Kernel, sample: Any, expansion: RandomFeatures) -
     rows = sample if isinstance(sample, np.ndarray) else sample.toarray()
     with np.errstate(over="ignore"):
         distance = float(np.sqrt(np.median(np.sum(np.square(rows, dtype=np.float64), axis=1))))
-    # Beyond single precision the features themselves are refused.
+    # Larger rows exceed the range of float32, and the features refuse them.
     if _FAR_OFF * length_scale < distance < float(np.finfo(np.float32).max):
         warnings.warn(
             f"The rows are {distance:.3g} from the origin, {distance / length_scale:.3g} times the "

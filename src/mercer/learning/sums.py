@@ -1,4 +1,4 @@
-"""The loop on a fixed set of features: solved for the squared loss, Newton steps for all others."""
+"""Learner on a fixed set of features: it solves the squared loss, and takes Newton steps else."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ from mercer.validation import integer
 
 Floats = NDArray[np.floating[Any]]
 
-# Steps of `fit` and of the first rows of a stream, at least; and of what is learned for a
-# prediction before the dictionary is chosen. So many times more if learning begins at f = 0.
+# Fewest steps of `fit` and on the first rows of a stream; fewest steps for a prediction before the
+# dictionary is chosen; and the factor on both if learning begins at f = 0.
 _STEPS, _FEW_STEPS, _FROM_ZERO = 50, 20, 3
 Engine = RidgeStream | LinearRows | NewtonRows
 
-# Rows so far, those of the last solution, and those with which learning begins.
+# Number of rows so far, and at the last solution; and the first rows, while they are kept.
 _ROWS = records.Record(
     _n_rows=integer(low=0), _n_solved=integer(low=0), _first_rows=Blocks("n_features")
 )
 
-_FIRST_BYTES = 2**30  # of the rows that learning begins with
+_FIRST_BYTES = 2**30  # most bytes of the first rows
 _CHUNK = 8192  # rows that are learned, or reported, together
 
 
 def checked_rows(function: Any, X: Any) -> Floats:
-    """Rows as a function takes them, dense, at which its kernel is finite."""
+    """Return dense rows for a function, after a check that its kernel is finite at them."""
     rows: Floats = function.rows(X)
     with np.errstate(over="ignore", invalid="ignore"):
         own = function.kernel.diag(rows)
@@ -71,7 +71,7 @@ def checked_rows(function: Any, X: Any) -> Floats:
 
 @dataclass(frozen=True)
 class _Checked:
-    """Rows that are learned, wherever they are."""
+    """Map from inputs, targets and weights to checked rows, to be used where rows lie."""
 
     function: Any
 
@@ -107,12 +107,12 @@ def _lacks_a_use_for_ridges(objective: Objective, function: Any) -> str | None:
 
 
 class SecondOrderLearner(StepLearner):
-    """The loop on a fixed set of features; see :class:`Learner` for its parameters.
+    """Learner on a fixed set of features; see :class:`Learner` for the parameters.
 
-    The first rows are kept until there are enough to choose the features from, and to begin with;
-    until then every prediction is that of a function learned for it on all of them. Then either the
-    equations of a squared loss are added up, and solved when a prediction asks for it, or Newton
-    steps are made.
+    The first rows are kept until there are enough to choose the features and a first function.
+    Until then, each prediction fits a provisional function to all rows so far. After that, a
+    squared loss is summed into equations, which are solved when a prediction is asked for. Other
+    losses are learned by Newton steps.
     """
 
     solves = (is_quadratic, is_linear)
@@ -133,7 +133,7 @@ class SecondOrderLearner(StepLearner):
         self._first_rows: list[Rows] = []
         self._n_rows = 0
         self._n_solved = 0
-        self._longest_step = 1.0  # where rows lie elsewhere
+        self._longest_step = 1.0  # used if rows lie elsewhere
 
     # -- settings -------------------------------------------------------------------------------
 
@@ -162,11 +162,11 @@ class SecondOrderLearner(StepLearner):
 
     @property
     def ridge(self) -> float:
-        """Ridge parameter of the last solution, of several that were raced the best."""
+        """Ridge parameter of the last solution; if there are several, the best one."""
         return self._ridges()[0] if self._engine is None else float(self._engine.ridge)
 
     def _follow_settings(self) -> None:
-        """Learn by the settings of now; the ridge of steps that have begun stays."""
+        """Apply the present settings; Newton steps keep the ridge that they began with."""
         if isinstance(self._engine, NewtonRows):
             self._engine.settings = self._settings()
         elif isinstance(self._engine, LinearRows) and self._engine.ridge != self._ridges()[0]:
@@ -176,7 +176,7 @@ class SecondOrderLearner(StepLearner):
             self._n_solved = 0
 
     def _new_ridges(self) -> tuple[float, ...]:
-        """Ridges in units of the squared error, without its factor, from the strongest."""
+        """Return ridges in units of the squared error without its factor, strongest first."""
         curvature = float(self.objective.curvature or 1.0)
         return tuple(sorted((ridge / curvature for ridge in self._ridges()), reverse=True))
 
@@ -194,7 +194,7 @@ class SecondOrderLearner(StepLearner):
         wanted = int(self.function.expansion.n_first_rows)
         if type(self.objective) is Pointwise:
             return wanted
-        # Rows that belong together are neighbours in a batch.
+        # Rows that belong together are adjacent in a batch, so take whole batches.
         return -(-wanted // self.batch_size) * self.batch_size
 
     @property
@@ -218,19 +218,19 @@ class SecondOrderLearner(StepLearner):
         self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
 
     def _look(self, targets: Array, weights: Array) -> None:
-        # Without weights: curvatures are of losses, and weights count elsewhere.
+        # Without weights: the curvature is that of the loss, and weights are applied elsewhere.
         used = (weights > 0.0).astype(np.float64)
         if type(self.objective) is Pointwise and used.any():
             targets, used = targets[used > 0.0], used[used > 0.0]
         self.first.look(self.objective, self.function.n_outputs, targets, used)
 
     def _checked(self, X: Any) -> Floats:
-        """Rows, dense, at which the kernel is finite."""
+        """Return dense rows, after a check that the kernel is finite at them."""
         return checked_rows(self.function, X)
 
     def _learn(self, rows: Rows) -> None:
         if type(self.objective) is Pointwise:
-            rows = rows[rows.weights > 0.0]  # others leave no trace
+            rows = rows[rows.weights > 0.0]  # rows of weight 0 are ignored
         if self._engine is None:
             n_missing = max(self._n_first_rows - self._n_rows, 0)
             first = rows[:n_missing]
@@ -245,13 +245,13 @@ class SecondOrderLearner(StepLearner):
             self._learn_on(rows)
 
     def _choose_features(self) -> None:
-        """Choose the features, and begin on the rows kept so far."""
+        """Choose the features for good, and learn the rows kept so far."""
         self._engine = self._begun(_STEPS, chosen=True)
         self._first_rows = []
         self._solve()
 
     def _begun(self, n_steps: int, *, chosen: bool) -> Engine:
-        """Learn the rows kept so far on features for them."""
+        """Build features from the rows kept so far, and learn these rows on them."""
         self._first_rows = [Rows.joined(self._first_rows)]
         rows = self._first_rows[0]
         self.objective.set_state(self._fresh)
@@ -263,7 +263,7 @@ class SecondOrderLearner(StepLearner):
         return engine
 
     def _build_basis(self, rows: Rows, *, chosen: bool) -> Basis:
-        """Features for some rows: as wanted, or quickly."""
+        """Build features from rows: for good if ``chosen``, otherwise quickly for a prediction."""
         f = self.function
         used = rows.weights > 0.0 if rows.weights.any() else slice(None)
         loss: Any = getattr(self.objective, "loss", None)
@@ -280,7 +280,7 @@ class SecondOrderLearner(StepLearner):
         return basis
 
     def _rehearse(self, engine: NewtonRows, rows: Rows, n_steps: int) -> None:
-        """Learn rows that are there by as many passes as so many steps need."""
+        """Learn rows by descent or, if that is not possible, passes with at least ``n_steps``."""
         engine.begin(rows, quickly=n_steps < _STEPS)
         if engine.n_descended >= len(rows):
             return
@@ -289,7 +289,7 @@ class SecondOrderLearner(StepLearner):
         engine.passes(lambda numbers: rows[numbers], [np.arange(n)] * n_passes, lambda _: False)
 
     def _learn_on(self, rows: Rows) -> None:
-        """Learn rows on the features there are."""
+        """Learn rows on the features that were chosen."""
         engine = self._engine
         assert engine is not None
         if isinstance(engine, NewtonRows):
@@ -303,12 +303,12 @@ class SecondOrderLearner(StepLearner):
             self._judge(block)
             engine.add(block)
             self._n_rows += len(block)
-            # A solution now and then keeps the progressive loss honest.
+            # Occasional solutions keep the progressive loss meaningful.
             if self._n_rows >= 2 * self._n_solved:
                 self._solve()
 
     def _judge(self, rows: Rows) -> None:
-        """Note the loss of rows that are not learned yet, by the function that is solved for."""
+        """Note the loss of rows before they are learned, by the function of the last solution."""
         if not len(rows):
             return
         values = self.function.evaluate(rows.X)
@@ -319,7 +319,7 @@ class SecondOrderLearner(StepLearner):
     # -- rows that can be visited again -----------------------------------------------------------
 
     def plan_passes(self, n_passes: int, weights: Array) -> Passes:
-        """See :class:`Learner`: a squared loss needs one, steps as many as make enough of them."""
+        """Plan one pass for a squared loss, or enough passes for the least number of steps."""
         n = self._n_passes(n_passes, int(np.count_nonzero(weights)))
         return Passes(n, n * len(weights))
 
@@ -335,7 +335,7 @@ class SecondOrderLearner(StepLearner):
 
     @property
     def _most_first_rows(self) -> int:
-        """Rows that learning begins with: they are made dense, so of very many columns fewer."""
+        """Most rows to begin with: they are made dense, so fewer if there are many columns."""
         f = self.function
         return max(int(f.largest_size), _FIRST_BYTES // (8 * int(f.n_features)))
 
@@ -345,7 +345,7 @@ class SecondOrderLearner(StepLearner):
         return descends(self.objective, self.function.n_outputs, self.step_size, forgetting)
 
     def _times(self, n_steps: int) -> int:
-        """Return how many steps to make where so many are enough after a regression."""
+        """Return the steps to take if ``n_steps`` are enough after a least squares fit."""
         regresses = begins_with_regression(self.objective, self.function.n_outputs)
         return n_steps if regresses else _FROM_ZERO * n_steps
 
@@ -361,7 +361,7 @@ class SecondOrderLearner(StepLearner):
         passes, untold = list(orders), 0
         n_rows = sum(map(len, passes))
         if type(self.objective) is Pointwise and weights.any():
-            passes = [order[weights[order] > 0.0] for order in passes]  # others leave no trace
+            passes = [order[weights[order] > 0.0] for order in passes]  # weight 0 is ignored
 
         def take(numbers: NDArray[np.int64]) -> Rows:
             return Rows(self._checked(X[numbers]), targets[numbers], weights[numbers])
@@ -403,7 +403,7 @@ class SecondOrderLearner(StepLearner):
     # -- the function ---------------------------------------------------------------------------
 
     def current_function(self) -> Any:
-        """See :class:`Learner`; solves if enough rows came since that was last done."""
+        """Return the function; solve first if enough rows arrived since the last solution."""
         if self._is_stale():
             with one_at_a_time():
                 if self._is_stale():
@@ -419,7 +419,7 @@ class SecondOrderLearner(StepLearner):
         return self._n_rows > self._n_solved * (1.0 + refresh)
 
     def _solve(self) -> None:
-        """Put the solution for all rows so far into the function."""
+        """Solve for all rows so far, and set the coefficients of the function."""
         engine = self._engine
         if engine is None and self._first_rows:
             engine = self._begun(_FEW_STEPS, chosen=False)
@@ -428,7 +428,7 @@ class SecondOrderLearner(StepLearner):
         self._n_solved = self._n_rows
 
     def map_outputs(self, new: NewOutputs) -> None:
-        """See :class:`Learner`; the targets of rows that are kept are encoded anew."""
+        """Change the outputs; targets of rows that are kept are encoded anew."""
         old: Any = self.objective
         objective: Any = new.objective
         n_old, n_new = (size // old.copies for size in new.mixing.shape)
@@ -454,7 +454,7 @@ class SecondOrderLearner(StepLearner):
     def lay_out(
         self, X: Any, targets: Array, weights: Array, n_rows: int, n_regions: int
     ) -> Layout:
-        """See :class:`mercer.learning.Elsewhere`: the sample decides on kernel and features."""
+        """Choose kernel and features from a sample, and plan sums or steps elsewhere."""
         refuse_elsewhere(self.objective)
         sample = Rows(self._checked(X), targets, weights)[weights > 0.0]
         self._look(targets, weights)
@@ -475,10 +475,10 @@ class SecondOrderLearner(StepLearner):
         sums: dict[int, Any],
         steps: StepsElsewhere | None = None,
     ) -> None:
-        """See :class:`mercer.learning.Elsewhere`.
+        """Take over sums from elsewhere, or take Newton steps on rows elsewhere.
 
-        Sums are those of a stream whose last rows are held back; Newton steps go on from what the
-        sample began with.
+        The held out rows choose the ridge of sums, as the last rows of a stream do. Newton steps
+        start at the function fitted to the sample.
         """
         held = Rows(self._checked(held.X), held.targets, held.weights)
         assert self._engine is not None
@@ -499,10 +499,10 @@ class SecondOrderLearner(StepLearner):
         self._solve()
 
     def end_race(self) -> None:
-        """See :class:`Learner`; there are no candidates."""
+        """Do nothing, as there are no candidates."""
 
     def finish(self, take: Take | None = None) -> None:
-        """See :class:`Learner`: rows too few to choose features from were all there are."""
+        """Choose the features now if there were too few rows to do so before."""
         if self._engine is None and self._first_rows:
             with self.all_or_nothing(self._mark, self._back):
                 self._choose_features()

@@ -1,4 +1,4 @@
-"""Objectives whose slopes are linear in the function: their zero is the solution of equations."""
+"""Policy evaluation by linear equations, for objectives whose slopes are linear in the function."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ from mercer.validation import real
 
 Floats = NDArray[np.floating[Any]]
 
-# Transitions that are added up together, and features in memory at a time.
+# Transitions that are added to sums together, and most features in memory at a time.
 _BLOCK, _NUMBERS = 128, 2**21
 
 
 def is_linear(objective: Objective) -> bool:
-    """Whether slopes at some rows are linear in the values there, and depend on no others."""
+    """Whether slopes at rows are linear in the values at these rows, and depend on nothing else."""
     return isinstance(objective, Bellman) and objective.method != "pkgtd"
 
 
 class LinearRows(Recorded):
     r"""Policy evaluation on a fixed set of features, by sums over all transitions so far.
 
-    The mean slopes of the values of f = Z w are Z's = S w + b. Their zero with the ridge,
-    :math:`(S / n + \lambda P) w = -b / n`, is where all steps of the method would come to rest.
+    For f = Z w with slopes s, the gradient is linear in w: Z's = S w + b. With the ridge it is 0
+    at :math:`(S / n + \lambda P) w = -b / n`, where all steps of the method would come to rest.
     For temporal differences this is LSTD.
 
     Parameters
     ----------
     objective : Bellman
-        What is solved.
+        Objective to solve.
     basis : Basis
-        The features.
+        Basis of the features.
     n_outputs : int
-        Components of the function.
+        Number of outputs of the function.
     ridge : float
         Ridge parameter.
     forgetting : float
-        Factor by which a row's weight falls with each row that comes after it.
+        Factor by which the weight of a row falls with each row after it.
 
     Attributes
     ----------
     n_rows : float
-        Weight of the rows so far, each counted as 1 when it came.
+        Total weight of the rows so far; each row had weight 1 when it arrived.
 
     References
     ----------
@@ -86,26 +86,26 @@ class LinearRows(Recorded):
         return self.basis.size
 
     def add(self, rows: Rows) -> None:
-        """Learn rows: whole transitions."""
+        """Add rows, which must be whole transitions."""
         self._waiting.append(rows.own())
         if sum(map(len, self._waiting)) >= _BLOCK * self.objective.n_rows:
             self._add_up()
 
     def merge(self, other: LinearRows) -> None:
-        """Add the transitions of another one, which stays as it is.
+        """Add the transitions of another object; the other stays unchanged.
 
-        They count as having come before those of this one, which matters where old ones are
-        forgotten. Transitions that wait to be added up are merged, too.
+        The transitions of the other count as older than those of this one, which matters if old
+        ones are forgotten. Transitions that wait to be summed are merged, too.
 
         Parameters
         ----------
         other : LinearRows
-            Of the same method and discount, on the same features.
+            Sums for the same method and discount, on the same features.
 
         Raises
         ------
         ValueError
-            If they differ in what their sums depend on; neither has changed then.
+            If the two differ in anything that the sums depend on; both are then unchanged.
         """
         check_same_basis(self.basis, other.basis)
         for name in ("method", "discount", "auxiliary"):
@@ -118,7 +118,7 @@ class LinearRows(Recorded):
         for one in both:
             one._add_up()
         now, earlier = both
-        # Weights of the rows so far add up to (1 - decay) / (1 - that of one transition).
+        # The weights of the rows so far sum to (1 - decay) / (1 - decay of one transition).
         m = self.objective.n_rows
         decay = max(0.0, 1.0 - now.n_rows / m * (1.0 - self.forgetting**m))
         self._matrix = earlier._matrix * decay + now._matrix
@@ -126,7 +126,7 @@ class LinearRows(Recorded):
         self.n_rows, self._waiting = earlier.n_rows * decay + now.n_rows, []
 
     def emptied(self) -> Self:
-        """Return the same equations of no transitions: for those that are learned elsewhere."""
+        """Return the same equations without transitions, to learn transitions elsewhere."""
         return type(self)(self.objective, self.basis, self.n_outputs, self.ridge, self.forgetting)
 
     def _add_up(self) -> None:
@@ -158,7 +158,7 @@ class LinearRows(Recorded):
         zero = np.zeros((n * m, n_outputs))
         at_zero = self.objective.slopes(zero, batch)[0].reshape(n, m, n_outputs)
         right += np.einsum("iam,iao->om", Z, at_zero * scale, optimize=True)
-        # Those of the outputs' values at one row of every transition, one after the other.
+        # Derivatives of the slopes in the value of each output at each row of a transition.
         by_value = np.empty((m, n_outputs, n, m, n_outputs))
         for row in range(m):
             for output in range(n_outputs):
@@ -174,7 +174,7 @@ class LinearRows(Recorded):
                     matrix[o, q] += Z[:, own].T @ moved.astype(Z.dtype)
 
     def solve(self) -> Array:
-        """Coefficients, (n_features, n_outputs)."""
+        """Solve the equations; return the coefficients, (n_features, n_outputs)."""
         self._add_up()
         M, n_outputs = self.basis.size, self.n_outputs
         if not self.n_rows > 0.0:

@@ -1,8 +1,9 @@
-"""Records: what is stored of an object, by fields that are declared once, in its class.
+"""Records: declarations, one per class, of the attributes that are stored in model files.
 
-A field says what a value is: an array of a shape and a range, a number, a part with a record of its
-own. The fields write the state that goes into model files and check each state that comes back, as
-if a stranger had made it. Dimensions are named: those of one name are equal in all fields.
+A record has a field for each attribute. A field describes the value: an array with a shape and a
+range, a number, or a part with its own record. Fields write the state for model files, and check
+each state that is read as untrusted input. Dimensions have names; dimensions of the same name are
+equal in all fields.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from mercer.validation import Check
 
 Sizes = dict[str, int]
 
-#: Either precision of an array of numbers.
+#: The two types of arrays in either precision.
 FLOATS = np.float32, np.float64
 
 # A number times a dimension plus a number, as in "n", "n+1" and "2*n+1".
@@ -32,29 +33,29 @@ _DIMENSION = re.compile(r"(?:(\d+)\*)?([a-z_]+)(?:\+(\d+))?")
 
 
 class Field(ABC):
-    """What a value of a record is."""
+    """Description of one value of a record: how it is written, and checked when it is read."""
 
     @abstractmethod
     def written(self, value: Any) -> Any:
-        """Return plain data, copied."""
+        """Return the value as plain data, copied."""
 
     @abstractmethod
     def read(self, name: str, value: Any, sizes: Sizes) -> Any:
-        """Return the value of plain data, copied, or raise ``ValueError``.
+        """Check plain data and return the value, copied, or raise ``ValueError``.
 
         Parameters
         ----------
         name : str
-            What messages call it.
+            Name of the value in messages.
         value : object
             Plain data.
         sizes : dict of str to int
-            Dimensions known so far; those that the field tells are added.
+            Dimensions known so far; dimensions that the value determines are added.
         """
 
     @property
     def dimensions(self) -> Iterator[str]:
-        """Names of its dimensions."""
+        """Names of the dimensions of the field."""
         yield from ()
 
 
@@ -64,8 +65,8 @@ class Plain(Field):
     Parameters
     ----------
     check : callable
-        Name and value to the value; raises ``ValueError`` for others. Those of parameters
-        (``mercer.validation``) are such checks.
+        Maps a name and a value to the value, or raises ``ValueError``, as the checks of parameters
+        do (``mercer.validation``).
     """
 
     def __init__(self, check: Check) -> None:
@@ -86,11 +87,11 @@ class Numbers(Field):
     *shape : int or str
         Lengths of the axes: numbers, or dimensions such as "n", "n+1" or "2*n+1".
     dtype : dtype or tuple of dtype, default=numpy.float64
-        Exactly that, or one of several.
+        The type, or the allowed types.
     low, high : float or array-like, optional
         Range of each number.
     above : float, optional
-        What each number is larger than.
+        Number that each number must exceed.
 
     Examples
     --------
@@ -141,7 +142,7 @@ class Numbers(Field):
 
 
 class Listed(Numbers):
-    """A row of numbers, as a list: for states that are JSON."""
+    """An array of numbers with one axis, stored as a list: for states that are JSON."""
 
     def written(self, value: Any) -> Any:
         return value.tolist()
@@ -155,7 +156,7 @@ class Listed(Numbers):
 
 
 class Encoded(Numbers):
-    """An array of numbers as text, little-endian and in base64: for states that are JSON."""
+    """An array of numbers, stored as little-endian base64 text: for states that are JSON."""
 
     def written(self, value: Any) -> Any:
         (dtype,) = self.dtypes
@@ -204,7 +205,7 @@ class Gapped(Field):
 
 
 class Named(Field):
-    """A dict of values of another field, by names."""
+    """A dict from names to values of another field, with at most ``most`` entries."""
 
     def __init__(self, field: Field | Check, most: int | None = None) -> None:
         self.field, self.most = _as_field(field), most
@@ -258,9 +259,9 @@ class Maybe(Field):
     Parameters
     ----------
     field : Field or check
-        Of the value.
+        Field of the value.
     none : object, default=None
-        What is stored as None.
+        Value that is stored as None.
     """
 
     def __init__(self, field: Field | Check, none: Any = None) -> None:
@@ -279,7 +280,7 @@ class Maybe(Field):
 
 
 class IfAny(Maybe):
-    """A value of another field, or None, whose key the state then lacks."""
+    """A value of another field, or None; for None, the state has no key."""
 
 
 class Several(Field):
@@ -288,11 +289,11 @@ class Several(Field):
     Parameters
     ----------
     field : Field or check
-        Of each of them.
+        Field of each value.
     length : int or str, optional
-        How many there are: a number or a dimension; any, by default.
+        Number of values, or its dimension; any number by default.
     kind : type, default=tuple
-        What they are in: a tuple or a list.
+        Type of the sequence: tuple or list.
     """
 
     def __init__(self, field: Field | Check, length: int | str = "", kind: Any = tuple) -> None:
@@ -310,7 +311,7 @@ class Several(Field):
 
 
 class Numbered(Several):
-    """A tuple of values that hold arrays, by their numbers: lists in files hold none."""
+    """A tuple of values with arrays, stored as a dict by number: lists in files hold no arrays."""
 
     def written(self, value: Any) -> Any:
         return {str(number): self.field.written(one) for number, one in enumerate(value)}
@@ -322,14 +323,14 @@ class Numbered(Several):
 
 
 class Config(Field):
-    """A component of a kind, such as a kernel or a map, by its parameters.
+    """An object such as a kernel or a map, stored by its parameters.
 
     Parameters
     ----------
     kind : type
-        Class that it is of.
+        Class of the object.
     suits : callable, optional
-        Whether one of that class will do.
+        Tells whether an object of this class is allowed.
     """
 
     def __init__(self, kind: type[Any], suits: Callable[[Any], bool] = lambda one: True) -> None:
@@ -346,16 +347,16 @@ class Config(Field):
 
 
 class Part(Field):
-    """A part with a record of its own.
+    """An attribute that is an object with its own record.
 
     Parameters
     ----------
     kind : type
-        Class of the part, which is :class:`Recorded`.
+        Class of the part, a subclass of :class:`Recorded`.
     *shared : str
-        Dimensions of the part that are those of the whole, too.
+        Dimensions with the same name in the part and in the whole.
     **renamed : str
-        Dimensions of the part, and what the whole calls them.
+        Dimensions of the part, with their names in the whole.
     """
 
     def __init__(self, kind: type[Recorded], *shared: str, **renamed: str) -> None:
@@ -426,7 +427,7 @@ class OneOf(Field):
 
 
 class Table(Field):
-    """A list of dicts of plain values, for people to read."""
+    """A list of dicts of plain values, such as a table for people to read."""
 
     def __init__(self) -> None: ...
 
@@ -654,14 +655,14 @@ class Passing:
 
 
 def fit(name: str, shape: tuple[int | str, ...], array: NDArray[Any], sizes: Sizes) -> None:
-    """Raise ``ValueError`` for another shape; note the dimensions that it tells.
+    """Raise ``ValueError`` unless an array has a shape; add the dimensions that it determines.
 
     Parameters
     ----------
     name : str
-        What the message calls the array.
+        Name of the array in the message.
     shape : tuple of int or str
-        As of :class:`Numbers`.
+        Shape as in :class:`Numbers`.
     array : ndarray
         The array.
     sizes : dict of str to int
@@ -680,7 +681,7 @@ def fit(name: str, shape: tuple[int | str, ...], array: NDArray[Any], sizes: Siz
 
 
 def sizes_of(one: int | str, sizes: Sizes) -> int | str:
-    """Return a length in numbers; as it is if its dimension is not known."""
+    """Return the length of an axis as a number; unchanged if its dimension is not known."""
     if isinstance(one, int):
         return one
     factor, dimension, more = _parsed(one)

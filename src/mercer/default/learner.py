@@ -227,7 +227,7 @@ class DefaultLearner(Learner):
     def learn(
         self, X: Any, targets: Array, weights: Array, groups: NDArray[np.int64] | None = None
     ) -> None:
-        """Take in rows; predictions use them once enough new rows arrived.
+        """Take in rows; predictions use them once enough new rows have arrived.
 
         Parameters
         ----------

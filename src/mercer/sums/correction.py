@@ -348,7 +348,7 @@ class _Descent:
 
 
 def _lowest(n_values: int, scale: Array, n_scores: int) -> Array:
-    """Return least coefficients of a line, (1 + n_values, n_scores), so that g + h rises with g.
+    """Return least coefficients of a line, (1 + n_values, n_scores): g + h must not fall with g.
 
     The leave-one-out prediction of a row falls as its own target rises. If predictions carry no
     other information, a line without this bound would reverse their order.

@@ -226,6 +226,24 @@ def test_a_regression_resumes_to_the_same_bytes_on_csv(tmp_path):
     assert out.read_bytes() == (tmp_path / "whole").read_bytes()
 
 
+def test_sums_of_a_dictionary_are_cut_alike_however_often_they_are_saved(tmp_path, monkeypatch):
+    monkeypatch.setattr(_row_stream, "_CHUNK", 512)
+    table = rows(1500)
+    table = table.set_column(4, "y", pa.array(table.column("a").to_numpy() ** 2))
+    pq.write_table(table, tmp_path / "d.parquet")
+
+    def on_a_dictionary():
+        return training(
+            tmp_path / "d.parquet", options={"expansion": Dictionary(40, first_rows=200)}
+        )
+
+    on_a_dictionary().start().run(tmp_path / "whole")
+    out = tmp_path / "m"
+    assert not on_a_dictionary().start().run(out, checkpoint_every=125, callback=stop_at(600))
+    assert on_a_dictionary().resume(checkpoint_path(out)).run(out)
+    assert out.read_bytes() == (tmp_path / "whole").read_bytes()
+
+
 def test_without_checkpoints_stopping_leaves_no_file(data, tmp_path):
     assert not training(data).start().run(tmp_path / "m", callback=lambda _: True)
     assert os.listdir(tmp_path) == ["data.parquet"]

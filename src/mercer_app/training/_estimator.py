@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mercer.default import DefaultLearner
 from mercer.exceptions import Advice, InPython, ParameterError, Setting
-from mercer.expansions import Auto, Expansion, RandomFeatures
+from mercer.expansions import Auto, Dictionary, Expansion, RandomFeatures
 from mercer.kernels import as_pair_kernel
 from mercer.losses import Loss, Poisson, as_loss
 from mercer_app.rows import TASKS, TableRows
@@ -184,7 +184,7 @@ def plan_run(estimator: Any, n_passes: int, n_rows: int | None, n_outputs: int =
             estimator.set_params(expansion=expansion.sized(n_rows, n_outputs))
         return RunPlan(n_passes, batch_size, cuts_matter=True)
     if bilinear or not isinstance(expansion, RandomFeatures):
-        return RunPlan(n_passes, batch_size, cuts_matter=False)
+        return RunPlan(n_passes, batch_size, cuts_matter=isinstance(expansion, Dictionary))
     plan = expansion.plan(batch_size, n_passes, n_rows, n_outputs)
     made = n_passes if n_rows is None else plan.n_passes
     if n_rows is not None:

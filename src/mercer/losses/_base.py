@@ -80,10 +80,10 @@ class Loss(Component, ABC):
 
     1. ``value(y, f)`` and ``derivative(y, f)`` in NumPy. The learner calls them with arrays of
        shapes (n_samples, target width) and (n_samples, n_scores).
-    ``row``, a static method that numba compiles, ``row(target, scores, slopes, value, parameters,
-    n_scores)``: reads one row of numbers, writes ``slopes[0..n_scores-1]`` and ``value[0]``.
-    ``row_parameters`` returns the content of ``parameters``. Single-row streams then run in the
-    compiled loop, as with the losses of mercer.
+    2. ``row``, a static method that numba compiles, ``row(target, scores, slopes, value,
+       parameters, n_scores)``: reads one row of numbers, writes ``slopes[0..n_scores-1]`` and
+       ``value[0]``. ``row_parameters`` returns the content of ``parameters``. Single-row streams
+       then run in the compiled loop, as with the losses of mercer.
 
     Declare ``curvature`` and ``lipschitz`` where they are finite: automatic step sizes and
     second-order steps use them. So do unregularised learners with ``hoelder_exponent`` and

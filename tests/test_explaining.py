@@ -676,6 +676,12 @@ def test_rows_in_a_file_must_fit():
     wrong["kept"]["rows"] = wrong["kept"]["rows"][:, :2]
     with pytest.raises(ValueError, match=r"`rows` must be of shape \(256, 5\)"):
         KernelRegressor.from_state(wrong)
+    many = copy.deepcopy(model.to_state())
+    for name in ("rows", "keys", "weights"):
+        many["kept"][name] = np.concatenate([many["kept"][name]] * 2)
+    many["kept"]["n_seen"] = 1000
+    with pytest.raises(ValueError, match="the rows kept do not fit together"):
+        KernelRegressor.from_state(many)
 
 
 def test_refused_rows_leave_the_sample_as_it_was(rng):

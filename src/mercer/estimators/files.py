@@ -12,7 +12,7 @@ from mercer.columns.null_values import NullValues
 from mercer.columns.readings import TargetForm
 from mercer.estimators.columns import Roles, StreamColumns, check_columns
 from mercer.estimators.estimator import column_names
-from mercer.estimators.kept_rows import HeldOutRows, KeptRows, kept_until_now
+from mercer.estimators.kept_rows import HeldOutRows, kept_from_state, kept_until_now
 from mercer.estimators.start import AVERAGING
 from mercer.estimators.targets import Classes, LossTargets
 from mercer.expansions import Expansion
@@ -65,7 +65,7 @@ _LEARNED = Record(
     left_out=IfAny(text()),
     null_values=IfAny(Config(dict)),
     calibration=IfAny(State()),
-    kept=IfAny(Part(KeptRows, n_features="n_inputs")),
+    kept=IfAny(State()),
     level=IfAny(Numbers("n_levels")),
     expansion=Config(Expansion),
     averaging=or_none(real(low=0.0)),
@@ -210,8 +210,10 @@ def of_state(cls: Any, state: dict[str, Any]) -> Any:
     values = _LEARNED.read(_LEARNED.among(state), sizes)
     known = cls._targets_type
     model.targets_ = known.from_state(known._record.among(state), n_features=n_inputs)
-    for name in ("means", "left_out", "kept", "level", "row_names"):
+    for name in ("means", "left_out", "level", "row_names"):
         setattr(model, f"_{name}", values[name])
+    if values["kept"] is not None:
+        model._kept = kept_from_state(values["kept"], n_inputs)
     if values["null_values"] is not None:
         model._nulls = NullValues.of(values["null_values"])
     model._map = values["inputs"]

@@ -19,7 +19,7 @@ from mercer.conformal import check_coverage
 from mercer.estimators.estimator import Estimator, numeric_rows
 from mercer.estimators.files import common_state, of_common_state
 from mercer.estimators.inputs import check_weights, resolve_kernel, sample_of, warn_user
-from mercer.estimators.kept_rows import KeptRows, kept_of
+from mercer.estimators.kept_rows import KeptRows, kept_from_state, kept_of
 from mercer.estimators.targets import Outputs
 from mercer.estimators.undo import all_or_nothing
 from mercer.exceptions import TargetScaleWarning
@@ -755,7 +755,7 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
             raise ValueError("the shape of the targets does not match their number")
         model.posterior_ = _posterior_from_state(model, state)
         if "kept" in state:
-            model._kept = KeptRows.from_state(state["kept"], n_features=model.n_inputs_)
+            model._kept = kept_from_state(state["kept"], model.n_inputs_)
         return model  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:

@@ -152,6 +152,20 @@ def capacity_of(n_inputs: int) -> int:
     return max(2, min(_KEPT, _KEPT_BYTES // (8 * max(1, n_inputs))))
 
 
+def kept_from_state(state: dict[str, Any], n_inputs: int) -> KeptRows:
+    """Read the rows kept for explanations.
+
+    Raises
+    ------
+    ValueError
+        If they do not fit the inputs, or are more than a model keeps.
+    """
+    kept = KeptRows.from_state(state, n_features=n_inputs)
+    if kept.keys.size > _KEPT:
+        raise ValueError("the rows kept do not fit together")
+    return kept
+
+
 def keep_learned(model: Any, X: Any, weights: Array) -> None:
     """Add learned rows to an estimator's sample, unless it keeps rows elsewhere.
 

@@ -462,6 +462,6 @@ class FileTraining(TableTraining):
             if learner is not None:
                 learner.end_race()
         if self.n_rows_ == self.n_total_:
-            again = stream.chunks(0, every=None)
-            if not finish_with_revisits(self.rows_.estimator, again, self.n_rows_, folder):
-                self.rows_.finish(stream.last_pass)
+            again, estimator = stream.last_pass, self.rows_.estimator
+            if not finish_with_revisits(estimator, again, self.n_rows_, folder):
+                self.rows_.finish(again)

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -320,15 +320,17 @@ def _warn(why: str) -> None:
     )
 
 
-def finish_with_revisits(estimator: Any, chunks: Iterable[Any], n_rows: int, folder: Path) -> bool:
+def finish_with_revisits(
+    estimator: Any, again: Callable[[], Iterable[Any]], n_rows: int, folder: Path
+) -> bool:
     """Say that all rows came, and let steps on the loss follow where they help.
 
     Parameters
     ----------
     estimator : estimator
         After its last row.
-    chunks : iterable of (X, y, group)
-        All its rows, in the order in which they were learned; drawn only if they are asked for.
+    again : callable
+        Gives all its rows once more, in pieces (X, y), in the order in which they were learned.
     n_rows : int
         How many they are.
     folder : Path
@@ -353,7 +355,7 @@ def finish_with_revisits(estimator: Any, chunks: Iterable[Any], n_rows: int, fol
         if not laid:
             laid.append(np.memmap(file, dtype, "w+", shape=(n_rows, n_features)))
             labels, at = [], 0
-            for X, y, _ in chunks:
+            for X, y in again():
                 laid[0][at : at + len(y)] = X
                 labels.append(y)
                 at += len(y)

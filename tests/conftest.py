@@ -53,30 +53,31 @@ def pytest_sessionstart(session):
             done.touch()
 
 
+def racing(settings):
+    """Let defaults and dictionaries race by some settings, until the generator goes on."""
+    from mercer.default import DefaultLearner  # only after the cache has its folder
+    from mercer.functions import DictionaryFunction
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DefaultLearner, "settings", settings)
+        patch.setattr(DictionaryFunction, "settings", settings.race)
+        yield
+
+
 @pytest.fixture(scope="module")
 def quick_race():
     """Quick races by default, in all tests of a module: for those that are about something else."""
-    from mercer.default import DefaultLearner  # only after the cache has its folder
-    from mercer.functions import DictionaryFunction
     from quick import QUICK
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DefaultLearner, "settings", QUICK)
-        patch.setattr(DictionaryFunction, "settings", QUICK.race)
-        yield
+    yield from racing(QUICK)
 
 
 @pytest.fixture(scope="module")
 def quickest_race():
     """Races of few kernels and trees, in all tests of a module with very many fits."""
-    from mercer.default import DefaultLearner
-    from mercer.functions import DictionaryFunction
     from quick import QUICKEST
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DefaultLearner, "settings", QUICKEST)
-        patch.setattr(DictionaryFunction, "settings", QUICKEST.race)
-        yield
+    yield from racing(QUICKEST)
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,6 @@ ANNEX = "mercer_reproduction"  # it imports the others, never the reverse
 
 # From the top to the bottom; a module may import from its own layer and from those below.
 LAYERS = [
-    {"mercer_app.__main__"},
     {"mercer_app.cli"},
     {"mercer_app.serve"},
     {"mercer_app.models", "mercer_app.report"},

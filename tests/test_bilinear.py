@@ -20,8 +20,7 @@ from mercer.numerics.bilinear import (
     project_away,
     trusted_inverse,
 )
-from mercer.numerics.state import GREEDY
-from mercer.numerics.step import TRIANGULAR, Compressor
+from mercer.numerics.compression import GREEDY, TRIANGULAR, Compressor
 
 COMPRESSORS = [
     KOMP(tolerance=0.1),
@@ -441,7 +440,7 @@ def test_long_lists_of_pairs_are_evaluated_in_blocks(monkeypatch):
     f = run(KOMP(tolerance=0.01), "three inputs", 20)
     X1, X2 = np.random.default_rng(2).normal(size=(2, 50, 3))
     expected = f.bilinear(X1, X2)
-    monkeypatch.setattr("mercer.functions.bilinear_expansion._CHUNK", 3 * f.size)
+    monkeypatch.setattr("mercer.functions.bilinear._CHUNK", 3 * f.size)
     assert_allclose(f.bilinear(X1, X2), expected, rtol=1e-12)
 
 

@@ -29,7 +29,7 @@ from mercer.columns.target_means import (
 )
 from mercer.columns.texts import TextMap, TextSample
 from mercer.columns.views import Levels, view_table
-from mercer.estimators.columns import StreamColumns
+from mercer.estimators.inputs import StreamColumns
 from mercer.exceptions import LeakWarning
 from mercer_app.files import read_tables
 from mercer_app.rows import TableRows

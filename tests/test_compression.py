@@ -10,11 +10,19 @@ from mercer.exceptions import ConditioningWarning
 from mercer.expansions import KOMP, Budget, Full
 from mercer.functions import KernelExpansion
 from mercer.kernels import Gaussian
-from mercer.numerics.blas import blas_addresses, rank_update, symmetric_product
-from mercer.numerics.komp import DONE
+from mercer.numerics.compression import (
+    DONE,
+    GREEDY,
+    INVERSE,
+    TRIANGULAR,
+    Compressor,
+    Dictionary,
+    Limits,
+    Newcomers,
+    compress,
+)
+from mercer.numerics.dense import blas_addresses, rank_update, symmetric_product
 from mercer.numerics.small_dense import cholesky
-from mercer.numerics.state import GREEDY, Dictionary, Limits, Newcomers
-from mercer.numerics.step import INVERSE, TRIANGULAR, Compressor, compress
 from oracles import brute_force_komp, exact_distance, gaussian_gram
 
 LENGTH_SCALE = 0.6

@@ -27,7 +27,7 @@ from mercer.conformal import (
     cross_conformal,
 )
 from mercer.default import DefaultLearner
-from mercer.default.held_out import Judged
+from mercer.default.targets import Judged
 from mercer.expansions import KOMP
 from mercer.losses import Quantile
 from mercer.sums import Rows

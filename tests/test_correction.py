@@ -22,8 +22,15 @@ from mercer.losses import (
     Squared,
     loss_and_slopes,
 )
-from mercer.risks import CVaR, Entropic, Mean, Semivariance, Tracker, UpperSemideviation
-from mercer.risks.rows import risk_of_rows
+from mercer.risks import (
+    CVaR,
+    Entropic,
+    Mean,
+    Semivariance,
+    Tracker,
+    UpperSemideviation,
+    risk_of_rows,
+)
 from mercer.sums import Correction, Rows
 from quick import QUICK, QUICK_CORRECTION
 

@@ -22,8 +22,8 @@ from mercer_app.files import (
     sniff_csv,
     stream,
 )
+from mercer_app.files.arrivals import Lines
 from mercer_app.files.dialect import sniff
-from mercer_app.files.lines import Lines
 from mercer_app.files.tables import file_parts, place_of, unusual_files
 from mercer_app.training import FileTraining
 from mercer_app.training._checkpoint import fingerprint

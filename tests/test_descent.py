@@ -16,7 +16,7 @@ from mercer.functions import DictionaryFunction
 from mercer.inspection import parts_table, race_table
 from mercer.kernels import Gaussian, Laplacian
 from mercer.learning import sums
-from mercer.learning.newton_rows import SmoothedSlopes
+from mercer.learning.sums import SmoothedSlopes
 from mercer.losses import AbsoluteError, Huber, Quantile, SquaredEpsilonInsensitive
 from mercer.objectives import Batch, Pointwise
 from mercer.selection import RaceSettings
@@ -173,7 +173,7 @@ def test_more_rows_than_are_descended_on_are_all_learned(monkeypatch):
     )
     whole = model.fit(X, y).predict(X)
     few = model.fit(X[:300], y[:300]).predict(X)
-    monkeypatch.setattr("mercer.learning.newton_rows._FEATURE_BYTES", 8 * 30 * 300)
+    monkeypatch.setattr("mercer.learning.sums._FEATURE_BYTES", 8 * 30 * 300)
     partly = model.fit(X, y).predict(X)
     errors = [np.abs(predicted - deciles).mean() for predicted in (whole, partly, few)]
     assert errors[0] < 0.06
@@ -324,7 +324,7 @@ def test_a_step_size_that_is_given_is_used_and_checked():
 
 
 def test_rows_that_memory_is_not_for_are_learned_by_streams_too(monkeypatch):
-    monkeypatch.setattr("mercer.learning.newton_rows._FEATURE_BYTES", 8 * 30 * 300)
+    monkeypatch.setattr("mercer.learning.sums._FEATURE_BYTES", 8 * 30 * 300)
     X, y, deciles = curve(3000)
     expansion = Dictionary(30, first_rows=3000, ridge=1e-4)
     model = KernelRegressor(Quantile([0.1, 0.5, 0.9]), kernel=Gaussian(0.5), expansion=expansion)

@@ -19,7 +19,7 @@ from mercer import GaussianProcessRegressor, KernelRegressor, NoveltyDetector, l
 from mercer.columns import TablePreprocessor
 from mercer.display import DependenceDisplay, ExplanationDisplay, ImportanceDisplay
 from mercer.display.explaining import cells_of
-from mercer_app.report.matters import column_shares, matters_section
+from mercer_app.report.whole import column_shares, matters_section
 from mercer_app.rows import TableRows
 
 matplotlib.use("Agg")

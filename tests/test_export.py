@@ -72,14 +72,11 @@ from mercer.maps import Affine, Chain, Curves, Indicators
 from mercer.sums import CellsPart, GlobalPart, Rows, TreesPart
 from mercer_app.export import (
     ExportError,
-    _answers,
-    _functions,
-    _models,
     _runtime,
     export_python,
+    trees,
 )
-from mercer_app.export import columns as column_trees
-from mercer_app.export._kernels import kernel_tree
+from mercer_app.export.trees import kernel_tree
 from mercer_app.rows import TableRows
 from mercer_app.training import TransitionColumns
 
@@ -312,7 +309,7 @@ def test_parts_of_the_default_are_exact(name: str, default_models, default_data)
     function = default_models[name].learner_.current_function()
     assert {"global", "cells"} & {part.form for _, part in function.used}
     for _, part in function.used:
-        tree = _functions._PARTS[type(part)](part)
+        tree = trees._PARTS[type(part)](part)
         expected = in_double_precision(part, rows)
         found = _runtime.function_values(tree, rows)
         assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
@@ -330,7 +327,7 @@ def test_what_a_loss_adds_is_exact(default_models, default_data) -> None:
     for features in (correction.features, behind, replace(correction.features, kernel=None)):
         correction = copy.copy(correction)
         correction.features = features
-        found = _runtime._corrected(_functions._correction(correction), rows, values)
+        found = _runtime._corrected(trees._correction(correction), rows, values)
         assert_allclose(found, correction(rows, values), rtol=1e-9, atol=1e-9)
 
 
@@ -340,7 +337,7 @@ def test_trees_are_exact(dtype) -> None:
     rows, targets = rng.normal(size=(300, 3)).astype(dtype), rng.normal(size=(300, 2))
     part = TreesPart.grown(Rows(rows, targets, np.ones(300)), n_trees=5)
     part.coefficients = rng.normal(size=(part.n_points, 2))
-    found = _runtime.function_values(_functions._of_trees(part), rows)
+    found = _runtime.function_values(trees._of_trees(part), rows)
     assert_allclose(found, part.evaluate(rows), rtol=1e-12)
 
 
@@ -447,7 +444,7 @@ def test_inputs_of_tables_are_equal() -> None:
     table = frame()
     y = table.pop("price").to_numpy()
     preprocessor = TablePreprocessor(exclude=("kind",), kinds={"zip": "category"}).fit(table, y)
-    tree = column_trees.table_tree(preprocessor)
+    tree = trees.table_tree(preprocessor)
     made = preprocessor.feature_names_out()
     assert {"shop:mean", "zip=8001", "paid", "share", "born:hour", "sold", "opens"} < {*made}
     assert {"when:weekday", "built:day_of_year", "sold:day"} < {*made}
@@ -460,7 +457,7 @@ def test_inputs_of_tables_are_equal() -> None:
         expected = preprocessor.transform(rows)
         records = rows.astype(object).where(rows.notna(), None).to_dict("records")
         for given in (rows, records, {name: rows[name].to_numpy() for name in rows}):
-            assert_allclose(_answers.encoded(tree, given), expected, rtol=1e-12, atol=1e-12)
+            assert_allclose(_runtime.encoded(tree, given), expected, rtol=1e-12, atol=1e-12)
 
 
 def test_means_of_several_classes_and_calendars_of_told_dates() -> None:
@@ -470,7 +467,7 @@ def test_means_of_several_classes_and_calendars_of_told_dates() -> None:
     kinds = {"seconds": "date", "rooms": "category", "when": "category"}
     preprocessor = TablePreprocessor(kinds=kinds, min_count=1).fit(table, y)
     assert {"shop:mean=low", "seconds:hour", "rooms=3"} < {*preprocessor.feature_names_out()}
-    found = _answers.encoded(column_trees.table_tree(preprocessor), table)
+    found = _runtime.encoded(trees.table_tree(preprocessor), table)
     assert_allclose(found, preprocessor.transform(table), rtol=1e-12, atol=1e-12)
 
 
@@ -478,16 +475,16 @@ def test_times_of_the_day_may_be_text_where_they_were_not() -> None:
     times = [time(i % 24, i % 60, i % 7) for i in range(100)]
     table = pa.table({"at": times})  # in seconds, as CSV files are read
     preprocessor = TablePreprocessor().fit(table)
-    tree, expected = column_trees.table_tree(preprocessor), preprocessor.transform(table)
+    tree, expected = trees.table_tree(preprocessor), preprocessor.transform(table)
     for given in (times, [str(moment) for moment in times]):
-        assert_array_equal(_answers.encoded(tree, {"at": given}), expected)
+        assert_array_equal(_runtime.encoded(tree, {"at": given}), expected)
 
 
 @pytest.mark.parametrize("order", DateForm.ORDERS)
 def test_probes_have_dates_in_every_order(order: str) -> None:
     reading = Reading("when", "date", DateForm(order))
     moment = 1_709_251_200.0  # midnight of 1 March 2024
-    written = column_trees.written_value(reading, moment)
+    written = trees.written_value(reading, moment)
     begins = {"time": 0.0, "week y": moment - 4 * 86_400.0}  # Monday of its week
     begins |= dict.fromkeys(("y quarter", "quarter y"), moment - 60 * 86_400.0)
     expected = begins.get(order, moment)
@@ -500,9 +497,9 @@ def test_text_is_refused() -> None:
     table = pd.DataFrame({"age": rng.normal(size=200)})
     table["said"] = [" ".join(rng.choice(words, 6)) for _ in range(200)]
     with pytest.raises(ExportError, match="'said' is read as text, word by word"):
-        column_trees.table_tree(TablePreprocessor().fit(table))
+        trees.table_tree(TablePreprocessor().fit(table))
     told = TablePreprocessor(1024, kinds={"said": "category"}, min_count=1).fit(table)
-    assert len(column_trees.table_tree(told)["columns"]) == 2
+    assert len(trees.table_tree(told)["columns"]) == 2
 
 
 def test_means_by_whole_rows_are_refused() -> None:
@@ -511,9 +508,9 @@ def test_means_by_whole_rows_are_refused() -> None:
     table = pd.DataFrame({"name": [f"name {n}" for n in name], "year": year})
     y = rng.normal(size=(50, 5))[name, year] + 0.1 * rng.normal(size=2000)
     with pytest.raises(ExportError, match="in 'name' go by what is in the whole row"):
-        column_trees.table_tree(TablePreprocessor().fit(table, y))
+        trees.table_tree(TablePreprocessor().fit(table, y))
     alone = TablePreprocessor().fit(table.assign(year=rng.normal(size=2000)), y)
-    assert len(column_trees.table_tree(alone)["columns"]) == 2
+    assert len(trees.table_tree(alone)["columns"]) == 2
 
 
 def test_files_have_what_reads_text_only_if_there_is_some(tmp_path: Path) -> None:
@@ -527,7 +524,7 @@ def test_files_have_what_reads_text_only_if_there_is_some(tmp_path: Path) -> Non
 
 
 def test_no_name_has_two_meanings_in_a_file() -> None:
-    modules = [_runtime, _answers, written, calendar_parts]
+    modules = [_runtime, written, calendar_parts]
     found: dict[str, str] = {}
     for module in modules:
         for node in ast.parse(inspect.getsource(module)).body:
@@ -547,7 +544,7 @@ def test_a_category_may_have_any_name() -> None:
         rows.warm_up(table)
     model = rows.partial_fit(table).finish().model
     names: dict = {"__name__": "exported"}
-    exec(compile(_models.source_of(model), "model.py", "exec"), names)
+    exec(compile(trees.source_of(model), "model.py", "exec"), names)
     assert_allclose(names["predict"](table), model.predict(table), rtol=1e-6)
 
 
@@ -703,11 +700,11 @@ def test_an_export_that_differs_is_refused(tmp_path: Path, monkeypatch) -> None:
     model = KernelRegressor(kernel=Gaussian(1.0), expansion="komp").fit(X, Y)
     monkeypatch.setitem(_runtime._KERNELS, "gaussian", _runtime._KERNELS["polynomial"])
     wrong = {"scale": 1.0, "offset": 1.0, "degree": 2}
-    tree = _models.model_tree(model)
+    tree = trees.model_tree(model)
     inner = tree["function"]
     inner["kernel"] = {**inner["kernel"], **wrong}
     with pytest.raises(ExportError, match="would differ"):
-        _models.check_tree(tree, model)
+        trees.check_tree(tree, model)
 
 
 def test_the_command(tmp_path: Path, capsys, monkeypatch) -> None:

@@ -28,16 +28,15 @@ from sklearn.model_selection import GroupKFold, cross_val_score
 
 from mercer import KernelClassifier, KernelRegressor
 from mercer.columns import TablePreprocessor
-from mercer.default.held_out import Judged
+from mercer.default.targets import Judged
 from mercer.estimators.inputs import say_if_alike
 from mercer.exceptions import DependentRowsWarning
 from mercer.kernels import Gaussian
 from mercer.model_file import load_model, save_model
 from mercer.selection import FEWEST_GROUPS, group_order, repeats
-from mercer.selection.pilots import Pilots
+from mercer.selection.race import Pilots
 from mercer.sums import GlobalPart, Rows, TreesPart
-from mercer.sums.exact import ExactRidge
-from mercer.sums.ridge import RIDGES
+from mercer.sums.ridge import RIDGES, ExactRidge
 from mercer_app.rows import TableRows
 from mercer_app.training import FileTraining
 from mercer_app.training._row_stream import RowStream

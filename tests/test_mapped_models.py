@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from sklearn.multioutput import MultiOutputRegressor
 
 import mercer
-from mercer.estimators.undo import own_arrays
+from mercer.estimators.fitting import own_arrays
 from mercer.expansions import (
     ALD,
     KOMP,

@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.columns.null_values import NullValues
-from mercer.default import means
+from mercer.default import targets as default_targets
 from mercer.default.learner import DefaultLearner
-from mercer.default.means import LearnedMean, level_of
+from mercer.default.targets import LearnedMean, level_of
 from mercer.exceptions import TargetScaleWarning
 from mercer.expansions import KOMP, Auto, Budget, Dictionary, RandomFeatures
 from mercer.kernels import Gaussian
@@ -233,7 +233,7 @@ def said(loss, values):
 @pytest.mark.parametrize("chunk", [100_000, 500])
 @pytest.mark.parametrize("loss", [Squared(), Poisson(), Logistic(), Softmax()])
 def test_a_level_makes_the_mean_right(loss, chunk, monkeypatch):
-    monkeypatch.setattr(means, "_CHUNK", chunk)
+    monkeypatch.setattr(default_targets, "_CHUNK", chunk)
     values, rows = scored(loss, 2000)
     asked = []
 
@@ -259,7 +259,7 @@ def test_rows_that_are_drawn_are_the_same_in_any_pieces():
 
 
 def test_a_sample_is_of_all_rows_and_bounded(monkeypatch):
-    monkeypatch.setattr(means, "_MOST_ROWS", 400)
+    monkeypatch.setattr(default_targets, "_MOST_ROWS", 400)
     _, rows = scored(Poisson(), 20_000)
     learned = LearnedMean(1, 1, np.float64, seed=0)
     for start in range(0, 20_000, 500):
@@ -294,13 +294,15 @@ def test_scores_of_classes_move_no_more_than_the_mean_wants(loss):
         return (1.0 + share @ said(loss, scores)) / 2.0
 
     wanted = (1.0 + mean_of_codes(rows)) / 2.0
-    level = means._solved(loss, values, share, wanted)
+    level = default_targets._solved(loss, values, share, wanted)
     off = chances(values + level) - wanted
-    near = means._NEAR * np.minimum(wanted, 1.0 - wanted if wanted.size == 1 else wanted)
-    allowed = 1e-3 * wanted + means._PULL * (share @ share) * abs(level)
+    near = default_targets._NEAR * np.minimum(wanted, 1.0 - wanted if wanted.size == 1 else wanted)
+    allowed = 1e-3 * wanted + default_targets._PULL * (share @ share) * abs(level)
     assert (abs(off) <= near + allowed).all()
     far = abs(level) > 1e-3
     assert far.any()
     assert_allclose(off[far], -np.sign(level[far]) * near[far], atol=allowed.max())
-    near_enough = chances(values) * (1.0 + 0.5 * means._NEAR * np.resize([1.0, -1.0], wanted.size))
-    assert not means._solved(loss, values, share, near_enough).any()
+    near_enough = chances(values) * (
+        1.0 + 0.5 * default_targets._NEAR * np.resize([1.0, -1.0], wanted.size)
+    )
+    assert not default_targets._solved(loss, values, share, near_enough).any()

@@ -10,7 +10,7 @@ from mercer.features import FeatureOptions
 from mercer.functions.feature_blocks import FeatureBlocks
 from mercer.gaussian_process import DictionaryPosterior, FeaturePosterior, InducingPoints
 from mercer.kernels import Gaussian, Linear, Partitioned
-from mercer.learning.temporal_differences import LinearRows
+from mercer.learning.sums import LinearRows
 from mercer.losses import Logistic, Softmax
 from mercer.objectives import Bellman
 from mercer.objectives.bellman import transition_targets

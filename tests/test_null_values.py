@@ -23,7 +23,7 @@ from mercer.columns.null_values import NullValues
 from mercer.exceptions import ParameterError
 from mercer.expansions import KOMP, Stream
 from mercer_app.files import CsvDialect, CsvPath, csv_files, read_tables
-from mercer_app.files.lines import Record
+from mercer_app.files.arrivals import Record
 from mercer_app.rows import TableRows
 from mercer_app.serve import Answers
 from mercer_app.training import FileTraining

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer.default import allocate as allocate_module
-from mercer.default import newton as newton_module
+from mercer.default import learner as default_learner
 from mercer.default.allocate import Allocation, boundary_rows
-from mercer.default.newton import GradientsOfRows, refine
+from mercer.default.learner import GradientsOfRows, refine
 from mercer.expansions import Auto
 from mercer.functions import FittedPart
 from mercer.functions.sum_of_components import component_from_state, component_to_state
 from mercer.kernels import Bias, Gaussian, Mapped, Partitioned
 from mercer.losses import Hinge, Logistic, Softmax, Squared, loss_and_slopes
 from mercer.maps import Affine
-from mercer.numerics import factor
+from mercer.numerics import dense
 from mercer.selection import calibrate, mean_loss, stack
 from mercer.sums import (
     CellsPart,
@@ -208,8 +208,8 @@ def test_the_factor_for_steps_is_that_of_a_part_that_was_not_solved(monkeypatch,
     part, fresh = (GlobalPart(KERNEL, points, 2) for _ in range(2))
     for one in (part, fresh):
         one.learn(fitted)
-    plain, attempts = factor.cholesky, []
-    monkeypatch.setattr(factor, "cholesky", lambda A, **how: attempts.append(A) or plain(A, **how))
+    plain, attempts = dense.cholesky, []
+    monkeypatch.setattr(dense, "cholesky", lambda A, **how: attempts.append(A) or plain(A, **how))
 
     def watched(*how):
         found = descend(*how)
@@ -365,7 +365,7 @@ def at(rows, held):
 def test_refining_lowers_the_loss_of_rows_kept_back_or_leaves_the_solution(
     weight, batch, monkeypatch
 ):
-    monkeypatch.setattr(newton_module, "_ROWS_AT_LEAST", batch)
+    monkeypatch.setattr(default_learner, "_ROWS_AT_LEAST", batch)
     part, rows, held = solved_for_classes(3000, 0.0)
     ridge = Logistic().value(held.targets, weight * held_values(part, held)).mean()
     before = part.coefficients.copy()
@@ -380,7 +380,7 @@ def held_values(part, held):
 
 
 def test_many_short_steps_lower_the_loss_of_other_rows(monkeypatch):
-    monkeypatch.setattr(newton_module, "_ROWS_AT_LEAST", 50)
+    monkeypatch.setattr(default_learner, "_ROWS_AT_LEAST", 50)
     part, rows, held = solved_for_classes(3000, 0.0)
     test = solved_for_classes(3000, 0.0, seed=1)[1]
     scales = (2.0, 4.0, 8.0, 16.0)
@@ -392,7 +392,7 @@ def test_many_short_steps_lower_the_loss_of_other_rows(monkeypatch):
 def test_refining_that_does_not_help_leaves_the_solution(monkeypatch):
     part, rows, held = solved_for_classes(1500, 0.3)
     before = part.coefficients.copy()
-    monkeypatch.setattr(newton_module, "_NOISY", (4.0, 40.0))  # steps far beyond the minimum
+    monkeypatch.setattr(default_learner, "_NOISY", (4.0, 40.0))  # steps far beyond the minimum
     assert refine([part], [2.0], Logistic(), at(rows, held), held) is None
     assert_array_equal(part.coefficients, 2.0 * before)
 
@@ -1020,7 +1020,7 @@ def test_a_few_scores_or_none_are_hardly_calibrated():
 
 
 def test_several_parts_are_refined_together(monkeypatch):
-    monkeypatch.setattr(newton_module, "_ROWS_AT_LEAST", 50)
+    monkeypatch.setattr(default_learner, "_ROWS_AT_LEAST", 50)
     part, rows, held = solved_for_classes(3000, 0.0)
     trees = TreesPart.grown(rows[:2400])
     trees.learn(rows[:2400])

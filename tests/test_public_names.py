@@ -308,7 +308,7 @@ FOR_EXTENDING = {
     "mercer.estimators.start": ["make_learner"],
     "mercer.functions": ["FittedPart", "start"],
     "mercer.learning": ["automatic_step"],
-    "mercer.numerics.step": ["INVERSE", "Compressor"],
+    "mercer.numerics.compression": ["INVERSE", "Compressor"],
 }
 
 # Without annotations; what is indented goes on a line.
@@ -557,13 +557,19 @@ def test_parameters_and_defaults_are_the_promised_ones(promised):
 
 
 def methods_without_a_word(kind):
-    """Name public methods and properties that say nothing, nor what they override."""
+    """Name public methods and properties that say nothing, nor what they override.
+
+    What a class declares as an attribute is described there.
+    """
     return [
         f"{kind.__module__}.{kind.__name__}.{name}"
         for name, value in vars(kind).items()
         if not name.startswith("_")
         and (inspect.isroutine(value) or isinstance(value, property | classmethod | staticmethod))
-        and not any(getattr(vars(one).get(name), "__doc__", None) for one in kind.__mro__)
+        and not any(
+            getattr(vars(one).get(name), "__doc__", None) or name in inspect.get_annotations(one)
+            for one in kind.__mro__
+        )
     ]
 
 

@@ -19,8 +19,8 @@ from mercer.buffers import FIFO
 from mercer.columns import TablePreprocessor
 from mercer.columns.views import view_table
 from mercer.conformal import AdaptiveConformal
-from mercer.default.means import LearnedMean
-from mercer.estimators.columns import Roles, StreamColumns
+from mercer.default.targets import LearnedMean
+from mercer.estimators.inputs import Roles, StreamColumns
 from mercer.expansions import KOMP, Dictionary, RandomFeatures
 from mercer.gaussian_process import Cyclic, InducingPoints
 from mercer.kernels import Gaussian
@@ -44,7 +44,7 @@ from mercer.records import (
 )
 from mercer.sums import KernelBasis, NewtonSteps, RidgeStream, Rows
 from mercer.validation import integer, or_none, real
-from mercer_app.files.lines import Record as Line
+from mercer_app.files.arrivals import Record as Line
 from mercer_app.training.streaming import Measures, RowReader
 
 X = np.random.default_rng(0).normal(size=(330, 2))

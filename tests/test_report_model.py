@@ -13,15 +13,17 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from mercer import KernelClassifier, KernelRegressor
 from mercer.expansions import KOMP
 from mercer_app.report import Section, class_figures, report_model, write_report
-from mercer_app.report._errors import confused_table, group_table, worst_table
 from mercer_app.report.judged import (
     LEARNED,
     JudgedRows,
     _r2_interval,
+    confused_table,
+    group_table,
     percent,
     verdict_of,
     verdict_of_scores,
     wilson,
+    worst_table,
 )
 
 pytest.importorskip("matplotlib")

@@ -22,7 +22,7 @@ from mercer import (
     ValueFunction,
     load_model,
 )
-from mercer.estimators.scaling import MappedRows, centre_of, input_map
+from mercer.estimators.start import MappedRows, centre_of, input_map
 from mercer.expansions import KOMP, Budget, Full, RandomFeatures
 from mercer.kernels import Gaussian, Mapped
 from mercer.losses import Huber, Quantile, Squared

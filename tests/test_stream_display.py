@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from mercer import KernelClassifier, KernelRegressor
 from mercer.display import LearningCurveDisplay, ModelOrderDisplay, MonitorDisplay, StreamDisplay
-from mercer.display._stream import _apart
+from mercer.display._runs import _apart
 from mercer.expansions import KOMP, Stream
 from mercer.streams import Mixture
 

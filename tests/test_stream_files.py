@@ -18,8 +18,8 @@ from mercer.display import RaceDisplay
 from mercer.expansions import KOMP, Stream
 from mercer.inspection import describe, parts_table, race_table, ways_table, weights_of_kinds
 from mercer.streams import Mixture
-from mercer_app.cli._choices import ExpansionName
 from mercer_app.cli._fit import make_expansion
+from mercer_app.cli._options import ExpansionName
 from mercer_app.report import figures_for, race_section, risk_section, stream_section, write_report
 from mercer_app.rows import TableRows
 from mercer_app.training import FileTraining, checkpoint_path

@@ -17,7 +17,7 @@ from mercer import KernelClassifier, load_model
 from mercer.default import DefaultLearner
 from mercer.expansions import KOMP, Auto, Budget, Dictionary, RandomFeatures
 from mercer.kernels import Gaussian
-from mercer_app.training import FileTraining, _estimator, _row_stream, checkpoint_path
+from mercer_app.training import FileTraining, _row_stream, checkpoint_path, tables
 from quick import FEW_POINTS
 
 pytestmark = pytest.mark.usefixtures("quick_race")
@@ -432,12 +432,12 @@ def test_steps_on_the_loss_follow_on_the_rows_of_the_file(early, tmp_path, monke
     assert learned(tmp_path / "early.csv", "csv") == stepped
     # What cannot be repeated or laid down is not visited again.
     learned(early, "balanced", class_weight="balanced")
-    monkeypatch.setattr(_estimator, "_MOST_BYTES", 1)
+    monkeypatch.setattr(tables, "_MOST_BYTES", 1)
     assert learned(early, "sums") != stepped  # known from the beginning
     with pytest.warns(UserWarning, match="left out: 6,000 rows of 24 bytes are more than"):
         learned(tmp_path / "early.csv", "too long")
-    monkeypatch.setattr(_estimator, "_MOST_BYTES", 2**33)
-    monkeypatch.setattr(_estimator.shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
+    monkeypatch.setattr(tables, "_MOST_BYTES", 2**33)
+    monkeypatch.setattr(tables.shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
     with pytest.warns(UserWarning, match="left out: .* has no .* GiB of room"):
         assert learned(early, "full disk") != stepped
     assert (

@@ -15,7 +15,7 @@ from pyarrow import parquet as pq
 
 from command_line import run
 from mercer import load_model
-from mercer.columns.odd_cells import Unreadable
+from mercer.columns.null_values import Unreadable
 from mercer.expansions import KOMP
 from mercer_app.files import csv_files, read_tables, schema
 from mercer_app.files.tables import place_of

@@ -42,8 +42,9 @@ _config: Any = numba.config
 
 _ROOT = Path(__file__).parent
 _PACKAGE_FOLDER = _ROOT / "__pycache__" / "compiled"
-# Compiled functions may call functions in these folders and in their own file, and no others.
-_CALLED = ("numerics", "features", "kernels", "losses", "maps")
+# Compiled functions may call functions in these files and in their own, and no others.
+_NUMERICS = "numerics/*.py"
+_CALLED = (_NUMERICS, "features/*.py", "kernels/*.py", "losses.py", "maps/*.py")
 _LOG = logging.getLogger("mercer.compile")
 _NOTICEABLE = 1.0  # seconds of compiling before a message
 _OBJECTS = 20_000  # new objects between two garbage collections while compiling
@@ -170,16 +171,16 @@ def _stamp(file: str) -> str:
     """Digest of a file and of all files whose functions its own may call; empty for none."""
     path = Path(file).absolute()
     # Numerics take long to compile, and call nothing outside their folder.
-    folders = ("numerics",) if path.parent == _ROOT / "numerics" else _CALLED
+    files = (_NUMERICS,) if path.parent == _ROOT / "numerics" else _CALLED
     try:
-        return _digest_of_called(folders) + hashlib.sha256(path.read_bytes()).hexdigest()
+        return _digest_of_called(files) + hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:  # a prompt, or an archive
         return ""
 
 
 @functools.cache
-def _digest_of_called(folders: tuple[str, ...]) -> str:
-    called = [path for folder in folders for path in sorted((_ROOT / folder).glob("*.py"))]
+def _digest_of_called(files: tuple[str, ...]) -> str:
+    called = [path for pattern in files for path in sorted(_ROOT.glob(pattern))]
     digest = hashlib.sha256()
     for path in (_ROOT / "jit.py", _ROOT / "pointers.py", *called):
         digest.update(path.read_bytes())

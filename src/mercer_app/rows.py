@@ -27,16 +27,14 @@ from mercer.columns.views import (
     view_table,
 )
 from mercer.estimators.classifier import KernelClassifier
-from mercer.estimators.columns import Roles
 from mercer.estimators.estimator import with_columns, without_columns
+from mercer.estimators.fitting import LossEstimator, all_or_nothing
 from mercer.estimators.gaussian_process import GaussianProcessRegressor
-from mercer.estimators.inputs import warn_user
-from mercer.estimators.loss_estimator import LossEstimator
+from mercer.estimators.inputs import Roles, warn_user
 from mercer.estimators.novelty import NoveltyDetector
 from mercer.estimators.pairs import group_numbers
 from mercer.estimators.ranker import KernelRanker
 from mercer.estimators.regressor import KernelRegressor
-from mercer.estimators.undo import all_or_nothing
 from mercer.estimators.value_function import ValueFunction
 from mercer.exceptions import Advice, LeakWarning, ParameterError, Setting
 from mercer.expansions import Auto

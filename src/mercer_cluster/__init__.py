@@ -5,14 +5,12 @@ which you can use with your own engine.
 """
 
 from mercer.columns.keys import content_keys
-from mercer_cluster.keys import row_keys
-from mercer_cluster.plan import Plan, Sums
+from mercer_cluster.engines.engine import Progress
+from mercer_cluster.plan import Plan, Region, Sums
 from mercer_cluster.predicting import predict
-from mercer_cluster.progress import Progress
-from mercer_cluster.regions import Region
-from mercer_cluster.run import fit
+from mercer_cluster.run import ShardTraining, fit
 from mercer_cluster.settings import Settings
-from mercer_cluster.training import ShardTraining
+from mercer_cluster.shards import row_keys
 
 __all__ = [
     "Plan",

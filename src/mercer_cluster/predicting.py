@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from mercer.columns import TablePreprocessor
 from mercer.columns.views import is_table, view_table
-from mercer.estimators.columns import lenient_inputs
 from mercer.estimators.estimator import without_columns
+from mercer.estimators.inputs import lenient_inputs
 from mercer.threads import jobs
 from mercer_app.files.sources import table_blocks
 from mercer_cluster.engines import Engine, open_engine
-from mercer_cluster.progress import Callback, watched
+from mercer_cluster.engines.engine import Callback, watched
 from mercer_cluster.shards import items_of, naming, shards_of
 
 # What is made of a model and a shard with its number, and the rows of the shard.

@@ -365,8 +365,8 @@ def test_the_state_of_the_code_knows_nothing_of_words_and_other_files(scripts, p
     state = scripts.default_learner.code_state.__wrapped__
     before = state(package)
     (package / "cli" / "deeper" / "a.py").write_text("x = 2")
-    (package / "losses" / "a.pyc").write_text("compiled")
-    (package / "losses" / "deeper" / "a.py").write_text('"""Words."""\nx = 1  # more words')
+    (package / "maps" / "a.pyc").write_text("compiled")
+    (package / "maps" / "deeper" / "a.py").write_text('"""Words."""\nx = 1  # more words')
     assert state(package) == before
 
 

@@ -17,7 +17,7 @@ from pyarrow import csv
 from command_line import run
 from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.exceptions import ShardError
-from mercer_app.cli._stages import StageView
+from mercer_app.cli._workers import StageView
 from mercer_app.models.files import check_new_folder
 from mercer_cluster import Progress, Settings, ShardTraining, predict
 
@@ -282,7 +282,7 @@ def test_folders_may_have_a_dot_in_their_names(tmp_path):
 
 def test_a_place_that_cannot_be_written_is_found_before_training(files, tmp_path, monkeypatch):
     training = ShardTraining(files, "y", exclude=["id", "z", "query"], engine="here").start()
-    monkeypatch.setattr("mercer_cluster.training.fit", None)
+    monkeypatch.setattr("mercer_cluster.run.fit", None)
     with pytest.raises(FileNotFoundError, match=r"does not exist\. Create it first"):
         training.run(tmp_path / "none" / "model.mercer")
     with pytest.raises(IsADirectoryError, match="is a folder"):
@@ -460,7 +460,7 @@ def test_progress_is_a_line_for_each_stage_elsewhere_than_on_a_terminal(capsys):
 
 def test_progress_is_a_bar_for_each_stage_on_a_terminal():
     code = (
-        "from mercer_app.cli._stages import StageView\nfrom mercer_cluster import Progress\n"
+        "from mercer_app.cli._workers import StageView\nfrom mercer_cluster import Progress\n"
         "with StageView() as view:\n"
         "    view.update(Progress('survey', 2, 2, 'shard', 500, 3, 0.1))\n"
         "    view.update(Progress('learn', 1, 2, 'shard', 500, 3, 0.1))\n"

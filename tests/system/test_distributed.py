@@ -23,22 +23,21 @@ from mercer import (
 )
 from mercer.columns import TablePreprocessor
 from mercer.default import DefaultLearner
-from mercer.default.newton import GradientsElsewhere
+from mercer.default.learner import GradientsElsewhere
 from mercer.exceptions import ParameterError, ShardError
 from mercer.expansions import Auto, Dictionary, RandomFeatures
 from mercer.gaussian_process import InducingPoints
 from mercer.inspection import unit_of_target
 from mercer.kernels import Gaussian, Partitioned
 from mercer.losses import Huber, Softmax
-from mercer.numerics.factor import LEAST_JITTER
+from mercer.numerics.dense import LEAST_JITTER
 from mercer.sums import CellsPart, KernelBasis
 from mercer.sums import cells as cells_module
 from mercer.sums.cells import CELL_RIDGES
 from mercer_cluster import Plan, Region, Settings, content_keys, fit, predict, row_keys
 from mercer_cluster.engines import HereEngine, engine_of
-from mercer_cluster.shards import ArrayReader
-from mercer_cluster.steps import Totals
-from mercer_cluster.survey import Survey
+from mercer_cluster.plan import Totals
+from mercer_cluster.shards import ArrayReader, Survey
 from oracles_second_order import ridge_on_dictionary
 from quick import FEW_POINTS, QUICK
 

@@ -33,7 +33,7 @@ from mercer import KernelRegressor, load_model
 from mercer.columns import TablePreprocessor
 from mercer_app.files import read_tables
 from mercer_app.rows import TableRows
-from mercer_app.serve import Answers, ModelServer, _answers, _page, _routes, _server
+from mercer_app.serve import Answers, ModelServer, _answers, _page, _server
 
 pytestmark = pytest.mark.usefixtures("quick_race")
 
@@ -969,8 +969,8 @@ def add_script(monkeypatch, script):
     def page(*arguments, **options):
         return plain(*arguments, **options).replace("</html>", f"<script>{script}</script></html>")
 
-    monkeypatch.setattr(_routes, "page", page)
-    monkeypatch.setattr(_routes, "POLICY", "")
+    monkeypatch.setattr(_server, "page", page)
+    monkeypatch.setattr(_server, "POLICY", "")
 
 
 @in_browser
@@ -1027,7 +1027,7 @@ def test_a_file_is_predicted_in_a_browser(server, folder, monkeypatch):
     html, _ = seen(server.address)
     assert "420 predictions" in html
     assert 'download="new homes-predictions.csv"' in html
-    monkeypatch.setattr(_routes, "MOST_BYTES", 1000)
+    monkeypatch.setattr(_server, "MOST_BYTES", 1000)
     html, _ = seen(server.address)
     assert "has more than" in html
 

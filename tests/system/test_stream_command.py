@@ -29,12 +29,17 @@ from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.expansions import KOMP
 from mercer.streams import LateLabels
 from mercer_app.cli import main
-from mercer_app.cli._choices import ExpansionName
-from mercer_app.cli._options import StreamOptions
+from mercer_app.cli._options import ExpansionName, StreamOptions
 from mercer_app.cli._stream import _parameters
 from mercer_app.files import arrivals
-from mercer_app.files.arrivals import ArrivingFiles, ArrowSocket, GrowingFile, open_source
-from mercer_app.files.lines import Lines, Record
+from mercer_app.files.arrivals import (
+    ArrivingFiles,
+    ArrowSocket,
+    GrowingFile,
+    Lines,
+    Record,
+    open_source,
+)
 from mercer_app.rows import TASKS
 from mercer_app.training.streaming import BadRowError, RowReader
 

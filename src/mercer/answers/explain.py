@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from mercer.columns.column_grid import ColumnGrid, number_grid
+from mercer.columns.preprocessing import ColumnGrid, number_grid
 from mercer.columns.views import listed
 from mercer.numerics.attribution import Effects, shapley_values, total_effects
 from mercer.threads import jobs

@@ -5,9 +5,8 @@ It learns a :class:`mercer.functions.SumOfComponents`. A race on the first rows 
 """
 
 from mercer.default.allocate import AllocationSettings, Resources
-from mercer.default.held_out import HeldOut
-from mercer.default.learner import DefaultLearner
-from mercer.default.settings import Phase, Settings
+from mercer.default.learner import DefaultLearner, Phase, Settings
+from mercer.default.targets import HeldOut
 
 __all__ = [
     "AllocationSettings",

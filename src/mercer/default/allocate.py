@@ -24,8 +24,8 @@ from mercer.sums import (
     distinct_rows,
     labels_of_codes,
 )
-from mercer.sums.basis import in_single
 from mercer.sums.leaves import MOST_GROWN, N_LEAVES
+from mercer.sums.ridge import in_single
 from mercer.threads import in_order
 
 # Factor on the number of cells that all rows need, and fewest points worth having sums for.

@@ -8,15 +8,15 @@ needs matplotlib.
 
 from mercer.display._functions import DecisionSurfaceDisplay, RegressionCurveDisplay
 from mercer.display._losses import LossDistributionDisplay, Tail, row_losses, tail_of
-from mercer.display._race import RaceDisplay
 from mercer.display._ranking import RankingDisplay
 from mercer.display._runs import (
     HistoryLike,
     LearningCurveDisplay,
     ModelOrderDisplay,
     MonitorDisplay,
+    RaceDisplay,
+    StreamDisplay,
 )
-from mercer.display._stream import StreamDisplay
 from mercer.display.explaining import DependenceDisplay, ExplanationDisplay, ImportanceDisplay
 
 __all__ = [

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from mercer.answers.explain import Dependence, Explanation
     from mercer.estimators.classifier import KernelClassifier
     from mercer.estimators.density_ratio import DensityRatio, TwoSampleTest
+    from mercer.estimators.fitting import Progress
     from mercer.estimators.gaussian_process import GaussianProcessRegressor
     from mercer.estimators.novelty import NoveltyDetector
-    from mercer.estimators.progress import Progress
     from mercer.estimators.ranker import KernelRanker
     from mercer.estimators.regressor import KernelRegressor
     from mercer.estimators.value_function import ValueFunction
@@ -42,7 +42,7 @@ _STORABLE = {
 _HOMES = _STORABLE | {
     "Dependence": "mercer.answers.explain",
     "Explanation": "mercer.answers.explain",
-    "Progress": "mercer.estimators.progress",
+    "Progress": "mercer.estimators.fitting",
     "TwoSampleTest": "mercer.estimators.density_ratio",
 }
 

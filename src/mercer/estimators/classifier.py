@@ -15,9 +15,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d
 
 from mercer.component import own_copy
-from mercer.estimators.fitting import Data, Given
+from mercer.estimators.fitting import Data, Given, LossEstimator
 from mercer.estimators.inputs import check_weights
-from mercer.estimators.loss_estimator import LossEstimator
 from mercer.estimators.one_row import (
     learn_as_batch,
     learn_row,

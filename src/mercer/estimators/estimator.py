@@ -1,7 +1,7 @@
 """Base class of all estimators: input rows, explanations and files.
 
 Rows are arrays, lists, sparse matrices or tables. Numbers without missing values are used as they
-are. In other tables each column is encoded by what it holds, see :mod:`mercer.estimators.columns`.
+are. In other tables each column is encoded by what it holds, see :mod:`mercer.estimators.inputs`.
 """
 
 from __future__ import annotations
@@ -30,17 +30,19 @@ from mercer.columns.views import (
     number_block,
     view_table,
 )
-from mercer.estimators.columns import (
+from mercer.estimators.inputs import (
     Columns,
     Roles,
     StreamColumns,
     audit_of,
+    check_weights,
+    finite_or_where,
     lenient_inputs,
     measured,
     named_columns,
     own_view,
+    without_column,
 )
-from mercer.estimators.inputs import check_weights, finite_or_where, without_column
 from mercer.estimators.targets import form_of, plain_targets, quantities_of
 from mercer.model_file import save_model
 

@@ -11,8 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.answers.intervals import Evidence
 from mercer.default import DefaultLearner
-from mercer.estimators.columns import with_later_inputs
-from mercer.estimators.inputs import check_weights
+from mercer.estimators.inputs import check_weights, with_later_inputs
 from mercer.estimators.kept_rows import HeldOutRows
 from mercer.streams import StreamLearner
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from mercer.answers.explain import Explained, plain_grid
 from mercer.columns import TablePreprocessor
-from mercer.columns.column_grid import ColumnGrid
+from mercer.columns.preprocessing import ColumnGrid
 from mercer.default import DefaultLearner
-from mercer.estimators.columns import Columns, StreamColumns
 from mercer.estimators.estimator import column_names
+from mercer.estimators.inputs import Columns, StreamColumns
 from mercer.estimators.kept_rows import evenly, kept_until_now
 from mercer.estimators.targets import Outputs
 

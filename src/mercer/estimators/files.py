@@ -10,8 +10,8 @@ from scipy import sparse
 from mercer.columns import TablePreprocessor
 from mercer.columns.null_values import NullValues
 from mercer.columns.readings import TargetForm
-from mercer.estimators.columns import Roles, StreamColumns, check_columns
 from mercer.estimators.estimator import column_names
+from mercer.estimators.inputs import Roles, StreamColumns, check_columns
 from mercer.estimators.kept_rows import HeldOutRows, kept_from_state, kept_until_now
 from mercer.estimators.start import AVERAGING
 from mercer.estimators.targets import Classes, LossTargets

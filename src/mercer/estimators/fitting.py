@@ -4,14 +4,19 @@ Both check the rows and record what is known about their targets. The first rows
 of the problem (:mod:`mercer.estimators.start`), whose learner then receives the rows. Estimators
 differ in how they check rows (``_checked``), in the record of their targets
 (:mod:`mercer.estimators.targets`), and in a few choices that parameters leave open. The public
-``fit`` and ``partial_fit`` are methods of the estimators (with a loss:
-:mod:`mercer.estimators.loss_estimator`).
+``fit`` and ``partial_fit`` are methods of the estimators; classifier and regressor have theirs from
+:class:`LossEstimator`, which adds a loss, a risk of it, and the default expansion. A failed call
+leaves the model as it was (:func:`all_or_nothing`).
 """
 
 from __future__ import annotations
 
+import sys
+import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -20,65 +25,265 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.columns.null_values import NullValues
+from mercer.columns.views import is_frame
 from mercer.component import own_copy
 from mercer.default import DefaultLearner
-from mercer.estimators.columns import StreamColumns
-from mercer.estimators.estimator import Estimator
+from mercer.default.targets import LearnedMean, has_mean, level_of
+from mercer.estimators.estimator import Estimator, column_names
 from mercer.estimators.files import of_state, state_of
 from mercer.estimators.inputs import (
     HeldBy,
+    StreamColumns,
+    check_named,
     check_not_tiny,
     resolve_kernel,
     sample_of,
+    say_if_alike,
     taken_out,
+    values_by_column,
     warn_if_one_column_decides,
 )
 from mercer.estimators.kept_rows import HeldOutRows, KeptRows, keep_learned
-from mercer.estimators.progress import Progress, Reporter
-from mercer.estimators.scaling import (
+from mercer.estimators.start import (
+    AVERAGING,
     FEWEST_ROWS,
     MANY_ROWS,
     RACE,
     MappedRows,
-    image_of,
-    input_map,
-    standardized,
-)
-from mercer.estimators.start import (
-    AVERAGING,
     Plan,
     Problem,
     Tuning,
     are_few,
     automatic_expansion,
+    image_of,
+    input_map,
     set_ridge,
     solves,
+    standardized,
 )
-from mercer.estimators.targets import Targets
-from mercer.estimators.undo import all_or_nothing, as_before
+from mercer.estimators.targets import LossTargets, Targets
 from mercer.exceptions import Advice, InPython, ParameterError, Setting
-from mercer.expansions import Expansion, RandomFeatures, Stream, as_expansion
+from mercer.expansions import Auto, Expansion, RandomFeatures, Stream, as_expansion
 from mercer.functions import (
     BilinearFeatures,
     DictionaryFunction,
     FeatureExpansion,
+    FittedPart,
     SumOfComponents,
 )
 from mercer.history import History
 from mercer.kernels import Gaussian, Kernel, Mapped, as_kernel
 from mercer.learning import AutomaticStep, Learner, NewOutputs, warn_if_off_centre
 from mercer.learning.regression_targets import begins_with_regression
+from mercer.losses import Logistic, Loss, Softmax, Squared, as_loss
 from mercer.maps import Affine
+from mercer.objectives import Compositional, Pointwise
+from mercer.risks import Risk, Tracker, as_risk
 from mercer.schedules import Relative, as_schedule
 from mercer.selection import RaceSettings
 from mercer.streams import StreamFunction
-from mercer.streams.function import NO_SINGLE
-from mercer.sums import Rows
+from mercer.streams.mixture import NO_SINGLE
+from mercer.sums import Correction, Rows, codes_of_targets
 from mercer.threads import check_jobs, jobs
 from mercer.validation import check_choice, check_integer, check_real
 
 if TYPE_CHECKING:
     from mercer.answers.explain import Explained
+
+
+@contextmanager
+def all_or_nothing(model: Any) -> Iterator[None]:
+    """Restore all attributes of a model if the body of the ``with`` statement fails.
+
+    An unpickled model first gets its own arrays, since some may be mapped read-only.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> model = SimpleNamespace(n_rows=3)
+    >>> try:
+    ...     with all_or_nothing(model):
+    ...         model.n_rows = 4
+    ...         raise ValueError
+    ... except ValueError:
+    ...     print(model.n_rows)
+    3
+    """
+    if model.__dict__.pop("_unpickled", False):
+        own_arrays(model)
+    before = dict(model.__dict__)
+    try:
+        yield
+    except BaseException:
+        model.__dict__.clear()
+        model.__dict__.update(before)
+        raise
+
+
+@contextmanager
+def as_before(learner: Learner, *, whole: bool) -> Iterator[None]:
+    """Restore a learner's settings if the body of the ``with`` statement fails.
+
+    Learners restore by themselves what they have learned.
+
+    Parameters
+    ----------
+    learner : Learner
+        The learner.
+    whole : bool
+        Whether its outputs may change, so that all of it must be restored.
+    """
+    settings = learner.step_size, learner.regularization, learner.batch_size
+    before = (learner.objective, learner.to_state(whole=True)) if whole else None
+    try:
+        yield
+    except BaseException:
+        learner.tune(*settings)
+        if before is not None:
+            learner.objective = before[0]
+            learner.restore(before[1])
+        raise
+
+
+def own_arrays(part: Any) -> Any:
+    """Copy every read-only array in a model.
+
+    Parameters
+    ----------
+    part : object
+        A model or a part of one. Objects of this library's classes, mappings and lists are changed
+        in place; all else is left alone.
+
+    Returns
+    -------
+    part : object
+        The same object; a copy if it is a read-only array, or a tuple that holds one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sums = np.zeros(3)
+    >>> sums.flags.writeable = False
+    >>> parts = {"sums": sums, "names": ("a", "b")}
+    >>> own_arrays(parts)["sums"].flags.writeable
+    True
+    """
+    return _own(part, {})
+
+
+def _own(part: Any, seen: dict[int, tuple[Any, Any]]) -> Any:
+    if isinstance(part, str | int | float | None):
+        return part
+    if id(part) not in seen:
+        seen[id(part)] = part, part  # it may contain itself; keeping it also keeps its id unique
+        seen[id(part)] = part, _own_inside(part, seen)
+    return seen[id(part)][1]
+
+
+def _own_inside(part: Any, seen: dict[int, tuple[Any, Any]]) -> Any:
+    if isinstance(part, np.ndarray):
+        return part if part.flags.writeable else np.array(part)
+    if isinstance(part, tuple):
+        items = [_own(item, seen) for item in part]
+        if all(new is old for new, old in zip(items, part, strict=True)):
+            return part
+        return type(part)(*items) if hasattr(part, "_fields") else tuple(items)
+    if isinstance(part, list):
+        part[:] = [_own(item, seen) for item in part]
+    kind: Any = type(part)
+    if isinstance(part, dict) or _is_ours(kind):
+        inside = part if isinstance(part, dict) else vars(part)
+        for name, value in inside.items():
+            inside[name] = _own(value, seen)
+    return part
+
+
+@cache
+def _is_ours(kind: Any) -> bool:
+    return any(base.__module__.partition(".")[0] == "mercer" for base in kind.__mro__)
+
+
+class Progress(NamedTuple):
+    """Argument of the callback of ``fit``, which is called every few thousand rows.
+
+    Attributes
+    ----------
+    n_samples : int
+        Rows learned so far.
+    n_total : int
+        Rows that this fit will learn, over all passes.
+    loss : float
+        Mean progressive loss of the latest window; NaN before the first one.
+    model_order : int
+        Number of dictionary points or random features.
+    seconds : float
+        Wall time since the start of the fit.
+    rows_per_second : float
+        Rows learned per second.
+    """
+
+    n_samples: int
+    n_total: int
+    loss: float
+    model_order: int
+    seconds: float
+    rows_per_second: float
+
+
+class Reporter:
+    """Reports the progress of a fit to a callback and, if asked to, to standard error.
+
+    Parameters
+    ----------
+    learner : Learner
+        Learner of the fit.
+    n_total : int
+        Rows that the learner will receive, over all passes.
+    rows_per_sample : int
+        Rows of the learner for each sample of the user.
+    callback : callable or None
+        Called with a :class:`Progress`; stops the fit if it returns a true value.
+    verbose : int
+        Above 0 writes lines to standard error.
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        n_total: int,
+        rows_per_sample: int,
+        callback: Callable[[Progress], object] | None,
+        verbose: int,
+    ) -> None:
+        self.learner, self.n_total = learner, n_total // rows_per_sample
+        self.rows_per_sample = rows_per_sample
+        self.callback, self.verbose = callback, verbose
+        self.start = time.perf_counter()
+        self.done = 0
+
+    def __call__(self, n_rows: int) -> bool:
+        """Report ``n_rows`` more rows; return whether to stop."""
+        self.done += n_rows
+        if self.callback is None and not self.verbose:
+            return False
+        seconds = time.perf_counter() - self.start
+        done = self.done // self.rows_per_sample
+        progress = Progress(
+            done,
+            self.n_total,
+            # Learners that solve sums at the end have no loss before.
+            float(self.learner.history.loss[-1]) if len(self.learner.history) else float("nan"),
+            self.learner.function.size,
+            seconds,
+            done / max(seconds, 1e-9),
+        )
+        if self.verbose:
+            sys.stderr.write(
+                f"{progress.n_samples}/{progress.n_total} rows  loss {progress.loss:.4f}  "
+                f"model order {progress.model_order}  {progress.rows_per_second:,.0f} rows/s\n"
+            )
+        return bool(self.callback(progress)) if self.callback is not None else False
+
 
 Array = NDArray[np.float64]
 Callback = Callable[[Progress], object] | None
@@ -930,3 +1135,442 @@ class TaskEstimator(KernelEstimator):
 
     def _automatic_expansion(self, *, few: bool) -> Expansion:
         return automatic_expansion()
+
+
+# Trackers of a risk for which the user chose no steps to follow.
+_UNTRACKED = (None, Tracker())
+_OF_STREAMS = (Squared, Logistic, Softmax)
+
+
+class LossEstimator(KernelEstimator):
+    """Base class of estimators with a loss and, possibly, a risk of it; not for direct use.
+
+    For risks on pairs of independent rows, it puts the two rows of a pair next to each other.
+    """
+
+    risk: Any
+    loss: Any
+    _task: ClassVar[Any]
+    _has_race = True
+    _takes_tables = True
+    targets_: LossTargets
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        callback: Callback = None,
+        *,
+        groups: Any = None,
+        time: Any = None,
+    ) -> Self:
+        """Learn all rows from scratch, in ``n_passes`` passes.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
+            Inputs; float32 is kept and used in computations, all other types become float64.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows, which multiply the loss.
+        callback : callable, default=None
+            Called with a :class:`~mercer.estimators.Progress` every few thousand rows; stops the
+            fit if it returns a true value.
+        groups : array-like of shape (n_samples,) or str, default=None
+            Group of each row, for example the person it is about. Rows of a group are alike, so
+            they are held out together whenever held-out rows choose or judge something. The name of
+            a column removes that column from the inputs, for prediction too. Only for the default
+            expansion; see :doc:`/default_learner`.
+        time : array-like of shape (n_samples,) or str, default=None
+            Number, date or ISO text that orders the rows: the last rows judge what was learned from
+            earlier ones. A column given by name stays among the inputs.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For invalid parameters or data, or if the kernel overflows; the model is unchanged.
+        mercer.exceptions.DivergenceError
+            If the step size is too large for the data; the model is unchanged.
+        """
+        return self._fit(Given(X, y, sample_weight, held_by=HeldBy(groups, time)), callback)
+
+    def calibrate(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Set the rows used to calibrate prediction intervals or sets, in place of rows kept back.
+
+        A model of the default expansion keeps back rows of its own, and a model of a stream tracks
+        its errors. All others need rows that they have not learned. So does any model that will
+        predict rows unlike the learned ones.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or CSR matrix of shape (n_samples, n_features)
+            Rows that the model has not learned and will not learn. The model and its file keep
+            them.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For invalid rows or targets; the model is unchanged.
+        """
+        from mercer.estimators.evidence import calibration
+
+        self._calibration, self._conformal = calibration(self, X, y, sample_weight), None
+        return self
+
+    def learn_groups(self, X: Any, y: Any, groups: NDArray[np.int64]) -> Self:
+        """Learn more rows of files as ``partial_fit`` does, holding out whole groups.
+
+        Parameters
+        ----------
+        X, y : array-like
+            Rows, sorted so that a group's rows are neighbours, and their targets.
+        groups : ndarray of shape (n_samples,) of int64
+            Group of each row; a group that has ended does not return.
+
+        Returns
+        -------
+        self
+        """
+        return self._partial_fit(Given(X, y, more=True, held_by=HeldBy(groups)))
+
+    def learn_in_time(self, X: Any, y: Any) -> Self:
+        """Learn more rows of files as ``partial_fit`` does; the last rows overall judge the model.
+
+        Parameters
+        ----------
+        X, y : array-like
+            Rows in order of time, later than all earlier calls, and their targets.
+
+        Returns
+        -------
+        self
+        """
+        return self._partial_fit(Given(X, y, more=True, held_by=HeldBy(time=True)))
+
+    def _look_at_order(self, given: Given, data: Data, encoded: Array) -> None:
+        """Warn if rows look alike in groups or in time and the user has not said so.
+
+        Checks only the automatic block length, and only if no rows are copies of each other.
+        """
+        learner = self.learner_
+        if not isinstance(learner, DefaultLearner) or learner.resources.block_length != "auto":
+            return
+        copies = learner.judged is not None and learner.judged.rows.groups is not None
+        told = any(each is not None for each in given.held_by)
+        if told or copies or not isinstance(data.X, np.ndarray):
+            return
+        used = np.flatnonzero(data.weights > 0.0)
+        named, columns = is_frame(given.X), {}
+        of: Any = self._columns
+        owners = column_names(self) if of is None else of.owners_out()
+        if named:
+            columns = values_by_column(given.X)
+        elif self._columns is None:
+            columns = dict(zip(column_names(self), data.X.T, strict=True))
+        columns = {name: values[used] for name, values in columns.items()}
+        rows = learner.used_rows(data.X, encoded, data.weights)
+        say_if_alike(rows, columns, owners, learner.resources.seed, named=named)
+
+    def _wants_level(self) -> bool:
+        """Return whether to add a level to scores, which makes the mean prediction right.
+
+        True for losses whose prediction is a mean, without a risk and with ``kernel="auto"``. A
+        model with a given kernel consists of its coefficients alone, as in the papers.
+        """
+        known = self.targets_
+        of_mean = known.risk is None and has_mean(known.loss)
+        return of_mean and self.learner_.gets_level and self._chooses("kernel")
+
+    def _find_level(self, X: Any, targets: Array, weights: Array) -> None:
+        """Find the level from all rows of ``fit``; rows learned later do not change it."""
+        if self._wants_level():
+            codes, used = self._coded(targets), np.flatnonzero(weights > 0.0)
+            mean = weights @ codes / weights.sum()
+            self._level = self._level_by(X, codes, weights, used, mean)
+
+    def find_level(self, pieces: Iterable[tuple[Any, NDArray[Any]]]) -> None:
+        """Find the level, as :meth:`fit` does, from rows that were learned in pieces.
+
+        Rows learned later do not change it. Models without a level, and models with
+        ``class_weight``, whose weights depend on the order of the rows, stay as they are.
+
+        Parameters
+        ----------
+        pieces : iterable of (X, y)
+            Inputs, encoded if the model has columns, and targets of all rows once more.
+        """
+        if not self._wants_level() or getattr(self, "class_weight", None) is not None:
+            return
+        learned: LearnedMean | None = None
+        for X, y in pieces:
+            codes = self._coded(self.targets_.encode(y))
+            learned = learned or LearnedMean(X.shape[1], codes.shape[1], X.dtype, seed=0)
+            learned.add(Rows(X, codes, np.ones(len(codes))))
+        if learned is not None:
+            X, codes, weights = learned.sample.arrays
+            mean = learned.total / learned.weight
+            self._level = self._level_by(X, codes, weights, np.arange(len(X)), mean)
+
+    def _coded(self, targets: Array) -> Array:
+        """Numbers, or codes of classes, of encoded targets."""
+        return codes_of_targets(self.targets_.loss, targets, self.targets_.n_scores)
+
+    def _level_by(
+        self, X: Any, codes: Array, weights: Array, used: NDArray[np.int64], mean: Array
+    ) -> Array:
+        """Return the level by rows of some numbers, for a mean of all codes."""
+
+        def look(some: NDArray[np.int64]) -> tuple[Array, Array, Array]:
+            some = used[some]
+            return self._before_level(X[some]), codes[some], weights[some]
+
+        with jobs(self.n_jobs):
+            return level_of(look, used.size, mean, self.targets_.loss, seed=0)
+
+    def _asked_risk(self) -> Risk | None:
+        """Return a copy of the requested risk; None for the mean loss."""
+        return None if self.risk is None else own_copy(as_risk(self.risk))
+
+    def _check_risk(self, plan: Plan) -> None:
+        """Refuse a risk, step size or ridge that contradict each other or the expansion."""
+        risk = self._asked_risk()
+        if isinstance(self.expansion, Auto) and not self._chooses("step_size"):
+            raise ValueError(
+                f"`step_size={self.step_size!r}` is for learning by steps, but {self.expansion!r} "
+                "solves equations. Leave the step size out, or use expansion='komp'."
+            )
+        if plan.expansion.mode == "recursive" and not self._chooses("regularization"):
+            raise ValueError(
+                f"`regularization` has no meaning for {self.expansion!r}, got "
+                f"{self.regularization!r}: its ridge is of the sum over the rows, not of their "
+                "mean. Leave it out, and give the expansion a `noise`."
+            )
+        tracker = None if risk is None else risk.tracking
+        if plan.expansion.mode == "cyclic" and tracker is not None and tracker.rule == "nasa":
+            raise ValueError(
+                "Tracker('nasa') moves all coefficients along an averaged direction, which "
+                "RandomFeatures(mode='cyclic') cannot: it solves for one block at a time. Use mode "
+                "'newton' or 'faithful', or Tracker('momentum')."
+            )
+        if tracker is not None and tracker.pairs == "stream":
+            size = check_integer("batch_size", self.batch_size, low=2)
+            if size % 2:
+                raise ValueError(
+                    f"`batch_size` must be even for Tracker(pairs='stream'), whose rows come in "
+                    f"pairs, got {size}. Use {size + 1}, or pairs='tracked'."
+                )
+
+    def _check_stream(self, plan: Plan) -> None:
+        """Refuse parameters that each way of a stream chooses for itself."""
+        if isinstance(plan.expansion, Stream):
+            self._check_left_open(plan.expansion, "kernel", "step_size", "regularization")
+
+    def _check_categories(self, plan: Plan) -> None:
+        """Refuse ``categorical_features`` that do not name columns."""
+        check_named(self.categorical_features)
+
+    _checks = (*KernelEstimator._checks, _check_risk, _check_stream, _check_categories)
+
+    def _has_usual_loss(self) -> bool:
+        return self._chooses("loss") or isinstance(as_loss(self.loss, self._task), _OF_STREAMS)
+
+    def _automatic_expansion(self, *, few: bool) -> Expansion:
+        """Return the expansion for "auto"; few rows with a usual loss start a stream."""
+        left_open = all(map(self._chooses, ("kernel", "step_size", "regularization")))
+        if few and self.risk is None and left_open and self._has_usual_loss():
+            return Stream()
+        risk = self._asked_risk()
+        tracks = risk is not None and (risk.clip is not None or risk.tracking not in _UNTRACKED)
+        if tracks or not self._chooses("step_size"):
+            return automatic_expansion()
+        adds_up = True
+        if self._task == "regression":
+            loss = as_loss(self.loss, self._task)
+            adds_up = begins_with_regression(Pointwise(loss), loss.n_scores(1))
+        return automatic_expansion("sums" if adds_up else "newton", self._chosen_ridge())
+
+    # -- what was learned -----------------------------------------------------------------------
+
+    @property
+    def loss_(self) -> Loss:
+        """The loss in use."""
+        self._fitted()
+        return self.targets_.loss
+
+    @property
+    def risk_(self) -> Risk | None:
+        """The risk in use."""
+        self._fitted()
+        return self.targets_.risk
+
+    @property
+    def race_(self) -> list[dict[str, Any]]:
+        """Candidates of the race of the default expansion: one dict for each pilot fit.
+
+        Keys: ``form`` ("global" or "cells"), ``metric`` (how inputs are scaled), ``n_inputs``
+        (after the map), ``length`` (length scale), ``error`` (mean squared error on rows not
+        fitted) and its ``standard_error``.
+
+        Raises
+        ------
+        AttributeError
+            If there was no race.
+        """
+        function = self._fitted().current_function()
+        if isinstance(function, StreamFunction):
+            raise AttributeError(f"There was no race. {NO_SINGLE}")
+        result = getattr(function, "race_result", None)
+        if result is None:
+            raise AttributeError(
+                "There was no race: `kernel`, `expansion` or `step_size` were given, or a risk or "
+                "a loss that the default expansion does not minimise; or no row was learned yet."
+            )
+        return [dict(entry) for entry in result.table]
+
+    @property
+    def block_length_(self) -> int:
+        """Number of consecutive rows that the default expansion holds out together.
+
+        1 if each row is held out by itself; more if neighbouring rows depend on each other, as in a
+        time series (``block_length`` of :class:`mercer.expansions.Auto`).
+
+        Raises
+        ------
+        AttributeError
+            If the model has another expansion.
+        """
+        return self._components().block
+
+    @property
+    def parts_(self) -> list[FittedPart]:
+        """Parts of a model of the default expansion, whose sum is f.
+
+        Each part (:class:`mercer.functions.FittedPart`) has ``weight``, ``map``, ``kernel``,
+        ``dictionary`` and ``coefficients``, and evaluates to ``weight * kernel(map(X), dictionary)
+        @ coefficients``. Scores of classes are f + b f³ with b = ``bend_``. For regression with
+        another loss than the squared one, and under a risk, ``correction_`` turns f into scores.
+
+        Raises
+        ------
+        AttributeError
+            If the model has another expansion.
+        """
+        return [FittedPart.of(weight, part) for weight, part in self._components().used]
+
+    @property
+    def bend_(self) -> float:
+        """The number b >= 0 of a model of the default expansion, whose scores are f + b f³.
+
+        It calibrates probabilities (:func:`mercer.selection.calibrate`); 0 for regression and after
+        Newton steps.
+
+        Raises
+        ------
+        AttributeError
+            If the model has another expansion.
+        """
+        return self._components().bend
+
+    @property
+    def level_(self) -> NDArray[np.float64] | None:
+        """Constant added to each score after learning, (n_outputs,); None if nothing is added.
+
+        It makes the mean prediction for the learned rows equal to the mean of their targets, or the
+        mean probability of a class equal to its share within 1.25 %. None for losses whose
+        predictions are not means, under a risk, and with a given kernel.
+        """
+        function = self._fitted().current_function()
+        return function.level if isinstance(function, SumOfComponents) else self._level
+
+    @property
+    def intercept_(self) -> Array:
+        """Constant term of each score: its ``level_``, plus the centre if the targets were centred.
+
+        Targets are centred with ``normalize_y``, and for learning by steps with ``kernel="auto"``.
+        """
+        level = self.level_
+        centre = self.targets_.intercept
+        return centre if level is None else centre + level * self.targets_.unit
+
+    @property
+    def correction_(self) -> Correction | None:
+        """What a model of the default expansion adds to the sum of its parts, which is the mean.
+
+        ``correction_(X, f)`` turns values f of the parts at rows X into scores that minimise a loss
+        other than the squared one, or a risk. None if nothing is added.
+
+        Raises
+        ------
+        AttributeError
+            If the model has another expansion.
+        """
+        return self._components().correction
+
+    def _components(self) -> SumOfComponents:
+        """Return the function if it is a sum of parts, else raise ``AttributeError``."""
+        function = self._fitted().current_function()
+        if isinstance(function, StreamFunction):
+            raise AttributeError(NO_SINGLE)
+        if not isinstance(function, SumOfComponents):
+            raise AttributeError(
+                f"A model with expansion={function.expansion!r} has a single part: see "
+                "`kernel_`, `dictionary_` and `coefficients_`."
+            )
+        return function
+
+    @property
+    def held_out_(self) -> HeldOutRows | None:
+        """Rows that a model of the default expansion kept back, with their scores; else None.
+
+        The fit that scored these rows had not learned them, so their errors estimate the errors on
+        new rows. Some of them also chose the weights of the parts. The final model has learned them
+        as well. They are stored in its file.
+        """
+        learner = self._fitted()
+        found = learner.held_out() if isinstance(learner, DefaultLearner) else None
+        if found is None:
+            return None
+        y = self.targets_.decode(found.targets)
+        return HeldOutRows(found.X, y, found.scores, found.weights, found.groups)
+
+    @property
+    def value_at_risk_(self) -> float:
+        """Quantile of the loss as estimated by a CVaR, in units of the loss.
+
+        An average over the steps, of losses of rows before they were learned. For given rows use
+        ``mercer.display.row_losses`` and ``tail_of``.
+
+        Raises
+        ------
+        AttributeError
+            If the risk has none.
+        """
+        learner = self._fitted()
+        function = learner.current_function()  # includes rows that wait for a step
+        objective = learner.objective
+        if isinstance(objective, Compositional):
+            scalars = objective.scalars
+            if isinstance(function, SumOfComponents) and function.correction is not None:
+                scalars = function.correction.scalars
+            names = objective.risk.scalar_names
+            named = {} if scalars is None else dict(zip(names, scalars, strict=True))
+            if "value_at_risk" in named:
+                return float(named["value_at_risk"])
+        raise AttributeError(
+            "There is a value at risk for a risk with one CVaR(...) only, once rows with weight "
+            f"were learned; this model has risk {self.risk_!r}."
+        )

@@ -18,10 +18,10 @@ from mercer.component import Component, own_copy
 from mercer.conformal import check_coverage
 from mercer.estimators.estimator import Estimator, numeric_rows
 from mercer.estimators.files import common_state, of_common_state
+from mercer.estimators.fitting import all_or_nothing
 from mercer.estimators.inputs import check_weights, resolve_kernel, sample_of, warn_user
 from mercer.estimators.kept_rows import KeptRows, kept_from_state, kept_of
 from mercer.estimators.targets import Outputs
-from mercer.estimators.undo import all_or_nothing
 from mercer.exceptions import TargetScaleWarning
 from mercer.features import DESIGNS, FeatureOptions
 from mercer.gaussian_process import (

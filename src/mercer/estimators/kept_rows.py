@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.default import DefaultLearner
-from mercer.estimators.columns import with_later_inputs
+from mercer.estimators.inputs import with_later_inputs
 from mercer.numerics.philox import row_uniforms
 from mercer.records import Gapped, Numbers, Record, Recorded
 from mercer.validation import integer

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
 from mercer.estimators.estimator import numeric_rows
-from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
+from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator, all_or_nothing
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.kept_rows import KeptRows
 from mercer.estimators.one_row import learn_as_batch, learn_row, remember_names, score_one, vector
 from mercer.estimators.start import Plan
 from mercer.estimators.targets import TaskTargets, no_loss, plain_order, usual_unit
-from mercer.estimators.undo import all_or_nothing
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
 from mercer.learning import AutomaticStep, automatic_step

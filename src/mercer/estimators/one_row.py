@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.columns.views import says_nothing
-from mercer.estimators.columns import StreamColumns
 from mercer.estimators.estimator import column_names
+from mercer.estimators.fitting import all_or_nothing, as_before
+from mercer.estimators.inputs import StreamColumns
 from mercer.estimators.kept_rows import keep_one
-from mercer.estimators.undo import all_or_nothing, as_before
 from mercer.jit import jit
 from mercer.streams import StreamLearner
 from mercer.threads import one_blas_thread

@@ -15,9 +15,8 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array
 
 from mercer.component import own_copy
-from mercer.estimators.fitting import Data, Given
+from mercer.estimators.fitting import Data, Given, LossEstimator
 from mercer.estimators.inputs import check_weights, finite_or_where
-from mercer.estimators.loss_estimator import LossEstimator
 from mercer.estimators.one_row import (
     learn_as_batch,
     learn_row,
@@ -26,8 +25,7 @@ from mercer.estimators.one_row import (
     score_one,
     vector_to_learn,
 )
-from mercer.estimators.scaling import centre_of, mean_and_deviation
-from mercer.estimators.start import Plan, solves
+from mercer.estimators.start import Plan, centre_of, mean_and_deviation, solves
 from mercer.estimators.targets import Numbers, Targets, curvature_at, target_unit, warn_of_targets
 from mercer.exceptions import ParameterError
 from mercer.expansions import Expansion
@@ -168,7 +166,7 @@ class KernelRegressor(RegressorMixin, LossEstimator):
     audit_ : mercer.columns.audit.TableAudit
         What each column is, and how many inputs it became, as a printable table. Exists only with a
         ``preprocessor_``.
-    roles_ : mercer.estimators.columns.Roles or None
+    roles_ : mercer.estimators.inputs.Roles or None
         Target, group and time columns of the files that the model was trained on.
     target_form_ : mercer.columns.readings.TargetForm or None
         How targets were written, if they were dates, times or text such as ``$1,200``.

@@ -18,12 +18,10 @@ from mercer.expansions import (
     RandomFeatures,
     RecursiveLeastSquares,
 )
-from mercer.functions._function import Function
-from mercer.functions.bilinear_expansion import BilinearExpansion
-from mercer.functions.bilinear_features import BilinearFeatures
-from mercer.functions.bilinear_function import BilinearFunction
+from mercer.functions.bilinear import BilinearExpansion, BilinearFeatures, BilinearFunction
 from mercer.functions.dictionary_function import DictionaryFunction
 from mercer.functions.feature_expansion import FeatureExpansion
+from mercer.functions.function import Function
 from mercer.functions.kernel_expansion import KernelExpansion
 from mercer.functions.recursive_function import RecursiveFunction
 from mercer.functions.sum_of_components import FittedPart, SumOfComponents

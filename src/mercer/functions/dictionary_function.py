@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.expansions import KOMP, Dictionary
-from mercer.functions._function import Function, dense_rows, precise_rows
+from mercer.functions.function import Function, dense_rows, precise_rows
 from mercer.functions.kernel_expansion import KernelExpansion
 from mercer.kernels import Kernel
 from mercer.records import FLOATS, Config, Numbers, Part, Record

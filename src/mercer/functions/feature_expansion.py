@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from mercer.expansions import RandomFeatures
 from mercer.features.feature_map import Floats, Prepared
-from mercer.functions._function import Function, dense_rows, precise_rows
 from mercer.functions.feature_blocks import FeatureBlocks, blocks_of
+from mercer.functions.function import Function, dense_rows, precise_rows
 from mercer.kernels import Kernel
-from mercer.numerics.factor import covariance_of, solve_ridge
+from mercer.numerics.dense import covariance_of, solve_ridge
 from mercer.records import FLOATS, IfAny, Numbers, Record, Several, State
 from mercer.validation import integer, positive, real
 

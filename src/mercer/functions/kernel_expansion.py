@@ -11,8 +11,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from mercer.exceptions import ConditioningWarning
 from mercer.expansions import Expansion
-from mercer.functions._function import Function
-from mercer.functions._storage import (
+from mercer.functions.function import (
+    Function,
     Half,
     follow_slots,
     grown_capacity,
@@ -21,11 +21,21 @@ from mercer.functions._storage import (
     take_over,
 )
 from mercer.kernels import Kernel
-from mercer.numerics.blas import blas_addresses
-from mercer.numerics.komp import BREAKDOWN, DONE, UNFINISHED
-from mercer.numerics.row_loop import Progress, average, shrink, squared_tolerance
-from mercer.numerics.state import Dictionary, Limits, Newcomers
-from mercer.numerics.step import INVERSE, TRIANGULAR, Compressor, compress, worst_conditioning
+from mercer.numerics.compression import (
+    BREAKDOWN,
+    DONE,
+    INVERSE,
+    TRIANGULAR,
+    UNFINISHED,
+    Compressor,
+    Dictionary,
+    Limits,
+    Newcomers,
+    compress,
+    worst_conditioning,
+)
+from mercer.numerics.dense import blas_addresses
+from mercer.numerics.loops import Progress, average, shrink, squared_tolerance
 from mercer.records import FLOATS, IfAny, Numbers, Record
 from mercer.validation import integer, positive, truth
 

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from mercer.expansions import RecursiveLeastSquares
-from mercer.functions._function import Function, dense_rows
-from mercer.functions._storage import Half, grown_capacity
+from mercer.functions.function import Function, Half, dense_rows, grown_capacity
 from mercer.kernels import Kernel
-from mercer.numerics.lapack import cholesky
+from mercer.numerics.dense import cholesky
 from mercer.numerics.recursive_squares import Recursion
 from mercer.records import IfAny, Numbers, Record
 from mercer.validation import integer

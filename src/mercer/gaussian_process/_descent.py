@@ -21,7 +21,7 @@ from mercer.exceptions import DivergenceError
 from mercer.functions.feature_blocks import FeatureBlocks
 from mercer.gaussian_process._exact import InducingPoints
 from mercer.learning import AutomaticStep
-from mercer.numerics.factor import solve_ridge
+from mercer.numerics.dense import solve_ridge
 from mercer.records import Numbers, Passing, Record, Recorded
 from mercer.schedules import as_schedule
 from mercer.sums import target_scale

@@ -17,7 +17,7 @@ from mercer.component import Component
 from mercer.features import FeatureOptions
 from mercer.functions.feature_blocks import FeatureBlocks
 from mercer.kernels import Kernel
-from mercer.numerics.lapack import solve_triangle
+from mercer.numerics.dense import solve_triangle
 from mercer.records import Numbers, Part, Passing, Record, Recorded
 from mercer.sums import (
     CENTERS,

@@ -5,7 +5,6 @@ Kernels can be added, multiplied and scaled. :func:`as_kernel` turns a name or a
 into a kernel.
 """
 
-from mercer.kernels._compiled import CompiledKernel
 from mercer.kernels.dot import ArcCosine, Bias, DotProduct, Linear, Polynomial
 from mercer.kernels.half_line import (
     ChiSquared,
@@ -17,7 +16,7 @@ from mercer.kernels.half_line import (
     SkewedChiSquared,
     SkewedIntersection,
 )
-from mercer.kernels.kernel import Kernel, Mapped, Product, Scaled, Sum
+from mercer.kernels.kernel import CompiledKernel, Kernel, Mapped, Product, Scaled, Sum
 from mercer.kernels.names import FunctionKernel, as_kernel
 from mercer.kernels.pairs import PairKernel, as_pair_kernel
 from mercer.kernels.partitioned import Partitioned

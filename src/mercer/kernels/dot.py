@@ -17,9 +17,16 @@ from mercer.features.dot import (
     TensorSketchMap,
 )
 from mercer.features.feature_map import FeatureMap, FeatureOptions
-from mercer.kernels._compiled import RowFunction
-from mercer.kernels._pairwise import FloatArray, angles, inner_products, squared_norms
-from mercer.kernels.kernel import FormulaKernel, FromData, Kernel
+from mercer.kernels.kernel import (
+    FloatArray,
+    FormulaKernel,
+    FromData,
+    Kernel,
+    RowFunction,
+    angles,
+    inner_products,
+    squared_norms,
+)
 from mercer.validation import check_real, integer, or_none, parameters, positive, real
 
 # Random features of a product of kernels: the power n is drawn with a probability like 2^-n.

@@ -27,9 +27,14 @@ from mercer.features.dot import SignMap
 from mercer.features.feature_map import FeatureMap, FeatureOptions, check_domain
 from mercer.features.half_line import AdditiveMap, ExponentialMap, Logarithms, Roots
 from mercer.features.laws import CoordinateLaw, Law, SechLaw, TanLaw
-from mercer.kernels._compiled import RowFunction, compile_row, gram_by_rows
-from mercer.kernels._pairwise import FloatArray, inner_products
-from mercer.kernels.kernel import FormulaKernel
+from mercer.kernels.kernel import (
+    FloatArray,
+    FormulaKernel,
+    RowFunction,
+    compile_row,
+    gram_by_rows,
+    inner_products,
+)
 from mercer.validation import parameters, positive
 
 

@@ -11,8 +11,6 @@ from numba import carray, njit  # type: ignore[attr-defined]
 from numba.extending import is_jitted
 
 from mercer.exceptions import Advice, InPython, ParameterError
-from mercer.kernels._compiled import RowFunction
-from mercer.kernels._pairwise import FloatArray
 from mercer.kernels.dot import ArcCosine, DotProduct, Linear, Polynomial
 from mercer.kernels.half_line import (
     ChiSquared,
@@ -24,7 +22,7 @@ from mercer.kernels.half_line import (
     SkewedChiSquared,
     SkewedIntersection,
 )
-from mercer.kernels.kernel import Kernel
+from mercer.kernels.kernel import FloatArray, Kernel, RowFunction
 from mercer.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic
 from mercer.validation import choice, name_among, nearest, or_none, parameters, positive
 

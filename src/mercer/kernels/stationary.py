@@ -11,14 +11,15 @@ import numpy as np
 from scipy.special import gammaln, kve
 
 from mercer.features import CosineMap, FeatureMap, FeatureOptions, laws
-from mercer.kernels._compiled import RowFunction
-from mercer.kernels._pairwise import (
+from mercer.kernels.kernel import (
     FloatArray,
+    FormulaKernel,
+    FromData,
+    RowFunction,
     cauchy_products,
     cityblock_distances,
     squared_distances,
 )
-from mercer.kernels.kernel import FormulaKernel, FromData
 from mercer.validation import check_real, parameters, positive
 
 LengthScale = float | Literal["median", "half-median"]

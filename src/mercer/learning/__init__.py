@@ -10,10 +10,20 @@ steps. Recursive least squares solve equations row by row. (The learner of the d
 in :mod:`mercer.default`.)
 """
 
-from mercer.learning.elsewhere import Ask, Elsewhere, Layout, Solved, StepsElsewhere
 from mercer.learning.feature_steps import FeatureLearner
 from mercer.learning.kernel_steps import KernelLearner
-from mercer.learning.learner import Learner, NewOutputs, Passes, Record, StepLearner
+from mercer.learning.learner import (
+    Ask,
+    Elsewhere,
+    Layout,
+    Learner,
+    NewOutputs,
+    Passes,
+    Solved,
+    StepLearner,
+    StepRecord,
+    StepsElsewhere,
+)
 from mercer.learning.recursive import RecursiveLearner
 from mercer.learning.step_sizes import (
     AutomaticStep,
@@ -41,11 +51,11 @@ __all__ = [
     "Learner",
     "NewOutputs",
     "Passes",
-    "Record",
     "RecursiveLearner",
     "SecondOrderLearner",
     "Solved",
     "StepLearner",
+    "StepRecord",
     "StepsElsewhere",
     "automatic_step",
     "stable_steps",

@@ -20,21 +20,19 @@ from numpy.typing import NDArray
 from mercer import records
 from mercer.features.feature_map import Prepared
 from mercer.functions.feature_expansion import FeatureExpansion, Update
-from mercer.learning.elsewhere import (
-    MOST_STEPS,
-    Layout,
-    Solved,
-    StepsElsewhere,
-    refuse_elsewhere,
-)
 from mercer.learning.learner import (
+    MOST_STEPS,
     Array,
+    Layout,
     NewOutputs,
     Passes,
-    Record,
+    Solved,
     StepLearner,
+    StepRecord,
+    StepsElsewhere,
     Take,
     one_at_a_time,
+    refuse_elsewhere,
 )
 from mercer.learning.loop import cut_pass
 from mercer.learning.step_sizes import AutomaticStep, FeatureSteps, steps_of_batch
@@ -401,7 +399,7 @@ class FeatureLearner(StepLearner):
         if fresh and f.n_candidates > 1:
             self._candidates.note(losses / n_rows)
             f.best = int(np.argmin(self._candidates.race))
-        self.note(Record(n_rows, losses[f.best], step_size, self.objective.measured()))
+        self.note(StepRecord(n_rows, losses[f.best], step_size, self.objective.measured()))
         return update
 
     def _batches(self, rows: Waiting, prepared: Prepared) -> list[Batch]:
@@ -544,7 +542,7 @@ class FeatureLearner(StepLearner):
                 raise self.diverged(size, 0, f" {limits.limit()}", limits.largest())
             f, least = self.function, new
             record = int(n), float(losses[f.best]), float(step_size), self.objective.measured()
-            self.note(Record(*record))
+            self.note(StepRecord(*record))
             n_seen += int(n)
         self.n_samples = n_seen // n_passes
         self._keep_best()

@@ -1,7 +1,7 @@
 """Learner on kernel expansions.
 
-If all parts are built in, steps run in compiled code (:mod:`mercer.numerics.row_loop`, for pairs
-:mod:`mercer.numerics.pair_loop`) while the model is small or the batch size is 1. Tests compare
+If all parts are built in, steps run in compiled code (:mod:`mercer.numerics.loops`, for pairs
+:mod:`mercer.numerics.loops`) while the model is small or the batch size is 1. Tests compare
 compiled code with Python.
 """
 
@@ -28,9 +28,10 @@ from mercer.learning.learner import (
 )
 from mercer.learning.loop import UnsoundStepError, make_step
 from mercer.learning.step_sizes import AutomaticStep, CarefulSteps, FirstRows, stable_steps
-from mercer.numerics import row_loop
-from mercer.numerics.blas import blas_addresses
-from mercer.numerics.pair_loop import (
+from mercer.numerics import loops
+from mercer.numerics.compression import Compressor, with_code
+from mercer.numerics.dense import blas_addresses
+from mercer.numerics.loops import (
     ALL,
     BALANCED,
     DIFFERENCE,
@@ -38,19 +39,16 @@ from mercer.numerics.pair_loop import (
     SAME,
     SIGN,
     Buffered,
-    Rules,
-    kernels_of_buffer,
-    run_pairs,
-)
-from mercer.numerics.row_loop import (
     Functions,
     Rows,
+    Rules,
     Steps,
+    kernels_of_buffer,
     run_one_row,
+    run_pairs,
     run_rows,
     score_one_row,
 )
-from mercer.numerics.step import Compressor, with_code
 from mercer.objectives import Batch, Objective, Pairwise, Pointwise
 from mercer.records import Passing
 from mercer.schedules import Constant
@@ -309,13 +307,13 @@ class KernelLearner(Passing, StepLearner):
         )
         f.resume(progress)
         row = progress.rows_done
-        if reason == row_loop.DIVERGED:
+        if reason == loops.DIVERGED:
             raise self.diverged(steps.step_sizes[row // b], row)
-        if reason == row_loop.HALF_DONE:
+        if reason == loops.HALF_DONE:
             done = (row - 1) // b
             steps.errors[done] = f.finish(steps.errors[done], steps.tolerances[done])
             steps.model_orders[done] = f.size
-        elif reason in (row_loop.ILL_CONDITIONED, row_loop.BROKEN_DOWN):
+        elif reason in (loops.ILL_CONDITIONED, loops.BROKEN_DOWN):
             f.use_safer_path()
         # After NO_ROOM and TOO_LARGE, the caller makes room, or continues in Python.
         return int(row)
@@ -367,15 +365,15 @@ class KernelLearner(Passing, StepLearner):
                 )
                 f.resume(progress, buffered.slots)
                 row = progress.rows_done
-                if reason == row_loop.DIVERGED:
+                if reason == loops.DIVERGED:
                     raise self.diverged(steps.step_sizes[row], row)
-                if reason == row_loop.HALF_DONE:
+                if reason == loops.HALF_DONE:
                     done = row - 1
                     steps.errors[done] = f.finish_with_slots(
                         steps.errors[done], steps.tolerances[done]
                     )
                     steps.model_orders[done] = f.size
-                elif reason in (row_loop.ILL_CONDITIONED, row_loop.BROKEN_DOWN):
+                elif reason in (loops.ILL_CONDITIONED, loops.BROKEN_DOWN):
                     f.use_safer_path()
                 if f.dtype != X.dtype:
                     break
@@ -412,12 +410,12 @@ class KernelLearner(Passing, StepLearner):
             LOSS_GROWTH * abs(self.first.loss),
         )
         f.resume_row(*progress)
-        if reason != row_loop.FINISHED:
-            if reason == row_loop.HALF_DONE:
+        if reason != loops.FINISHED:
+            if reason == loops.HALF_DONE:
                 steps.errors[0] = f.finish(steps.errors[0], steps.tolerances[0])
-            elif reason != row_loop.DIVERGED:
+            elif reason != loops.DIVERGED:
                 f.use_safer_path()
-            if reason not in (row_loop.ILL_CONDITIONED, row_loop.HALF_DONE):
+            if reason not in (loops.ILL_CONDITIONED, loops.HALF_DONE):
                 # The row was not learned: learn it on the safer path, or confirm that it diverges.
                 self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
                 return

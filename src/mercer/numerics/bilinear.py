@@ -25,9 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.jit import jit
-from mercer.numerics.komp import absorb
+from mercer.numerics.compression import GREEDY, absorb
 from mercer.numerics.small_dense import dot
-from mercer.numerics.state import GREEDY
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

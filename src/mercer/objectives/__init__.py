@@ -4,13 +4,14 @@ from mercer.objectives.bellman import Bellman
 from mercer.objectives.objective import (
     Anchors,
     Batch,
+    Compositional,
     KullbackLeibler,
     Novelty,
     Objective,
     Pointwise,
+    make_objective,
 )
 from mercer.objectives.pairwise import Pairwise
-from mercer.objectives.risk import Compositional, make_objective
 
 __all__ = [
     "Anchors",

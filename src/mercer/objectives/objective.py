@@ -1,8 +1,16 @@
-"""Base class of objectives, and the objectives of single rows.
+r"""Base class of objectives, and the objectives of single rows.
 
 These are the mean of a loss, density ratios and novelty. Density ratios minimise the variational
 form of the Kullback-Leibler divergence, whose minimiser is log p/q. The function of novelty is
 large where rows are common, and has a threshold.
+
+Compositional objectives are functions of a loss and of an expectation of it:
+
+.. math:: \min_f\; E_\theta\, \varphi\bigl(l_\theta(f),\, g,\, v\bigr) + \frac{\lambda}{2}\|f\|^2,
+          \qquad g = E_\xi\, h_\xi(f)
+
+A single row does not determine g, so g is tracked over the stream. The risk (:mod:`mercer.risks`)
+defines :math:`\varphi` and h, the loss defines l; here they are evaluated on rows.
 """
 
 from __future__ import annotations
@@ -14,7 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.losses import Loss, loss_and_slopes
-from mercer.validation import check_real
+from mercer.records import Listed, Record
+from mercer.risks import Risk, check_outer, check_shape
+from mercer.validation import check_real, integer, positive
 
 Array = NDArray[np.float64]
 
@@ -455,3 +465,337 @@ def lower_quantile(values: Array, weights: Array, share: float) -> float:
     # The factor keeps rounding from excluding a row.
     within = np.searchsorted(total, share * total[-1] * (1.0 + 1e-12), side="right")
     return float(values[order[min(int(within), values.size - 1)]])
+
+
+# Memory, in rows, of the running unit of the loss and the running mean weight.
+_MEMORY = 1000
+# Up to this many rows of a step add up when a scalar moves; more are averaged, or it overshoots.
+_MOST_ROWS = 50
+# Rows after which the scalars begin to take steps.
+_FIRST_ROWS = 100
+# The weight of a batch is limited to this many times the usual weight.
+_MOST_WEIGHT = 10.0
+# In the mean of the scalars, weights of the steps grow like t³, as for the iterates.
+_SUFFIX = 4.0
+
+
+_UNCUT = np.ones((1, 1))
+
+
+class _Scalars(NamedTuple):
+    """All tracked numbers, after some rows."""
+
+    n_rows: int
+    inner: Array  # (n_inner,), g
+    effect: Array  # (n_inner,), E dphi/dg
+    scalars: Array  # (n_scalars,), v
+    settled: Array  # (n_scalars,), mean of v over the steps, in which later steps count more
+    n_steps: int
+    unit: float  # running mean size of the loss
+    weight: float  # running mean weight of the rows
+
+
+_STORED = Record(
+    n_rows=integer(low=0),
+    inner=Listed("n_inner"),
+    effect=Listed("n_inner"),
+    scalars=Listed("n_scalars"),
+    settled=Listed("n_scalars"),
+    n_steps=integer(low=0),
+    unit=positive(),
+    weight=positive(),
+)
+
+
+class _Step(NamedTuple):
+    """Result of a batch."""
+
+    slopes: Array  # (n, n_outputs)
+    objective: Array  # (n,)
+    after: _Scalars | None
+    clipped: float
+    clamped: float
+
+
+class Compositional(Objective):
+    r"""A risk of a loss (COLK, eq. (1)-(2), in the form :math:`E\,\varphi(l, g, v)`).
+
+    The slope of one row has two parts: :math:`a\, l'` for its own loss and :math:`E[b]\, h'` for
+    its effect on the expectation, with :math:`a = \partial\varphi / \partial l` and :math:`b =
+    \partial\varphi / \partial g`. ``Tracker.pairs`` chooses the rows that supply them:
+
+    - ``"tracked"``: every row supplies both. It uses g and E[b] as tracked before the row, which
+      are independent of it.
+    - ``"stream"``, ``"reservoir"``: rows 2i and 2i + 1 of a batch are a pair of independent rows.
+      The first supplies a and b, the second h (COLK, Algorithm 1). A row without a partner supplies
+      both, as above.
+
+    Parameters
+    ----------
+    loss : Loss
+        Loss of single rows.
+    risk : Risk
+        Risk of the loss to minimise.
+
+    Attributes
+    ----------
+    inner : ndarray of shape (n_inner,) or None
+        Present value of g; None before the first rows.
+    scalars : ndarray of shape (n_scalars,) or None
+        The risk's own scalars, such as the quantile of CVaR.
+
+    References
+    ----------
+    COLK, Algorithm 1, eq. (19)-(26). Two deviations: with tracked pairs a step needs one row
+    instead of two, and g starts at the first h instead of 0.
+
+    Examples
+    --------
+    >>> from mercer.losses import Squared
+    >>> from mercer.risks import CVaR
+    >>> objective = Compositional(Squared(), CVaR(0.5, smoothing=1e-6))
+    >>> batch = Batch(np.zeros((4, 1)), np.array([[0.0], [1.0], [2.0], [5.0]]), np.ones(4))
+    >>> values = np.zeros((4, 1))
+    >>> objective.slopes(values, batch)[0].ravel().round(3)  # only the worst half has slopes
+    array([ 0. ,  0. , -1. , -2.5])
+    """
+
+    def __init__(self, loss: Loss, risk: Risk) -> None:
+        self.loss, self.risk = loss, risk
+        tracker = risk.tracking
+        self._rate = 1.0 if tracker is None else float(tracker.rate)
+        self._paired = tracker is not None and tracker.pairs != "tracked"
+        self.needs_previous = tracker is not None and tracker.rule == "momentum"
+        self.direction_rate = (
+            float(tracker.direction_rate)
+            if tracker is not None and tracker.rule == "nasa"
+            else None
+        )
+        weight, clip = risk.largest_weight, risk.clip
+        if weight is not None and loss.curvature is not None:
+            # In a pair only one row supplies its own slope, so each counts twice.
+            self.curvature = loss.curvature * weight * (2.0 if self._paired else 1.0)
+        self.clip = None if clip is None else float(clip)
+        bounds = [] if self.clip is None else [self.clip]
+        if weight is not None and loss.lipschitz is not None:
+            bounds.append(loss.lipschitz * weight)
+        self.lipschitz = min(bounds, default=None)
+        self.monitors = (
+            "clipped_fraction",
+            "clamped_fraction",
+            *_numbered("inner_value", risk.n_inner),
+            *risk.scalar_names,
+        )
+        # For "nasa" the function has two copies of its outputs: f and its averaged direction.
+        self.copies = 1 if self.direction_rate is None else 2
+        self._remedy = (
+            f". The objective is {' '.join(repr(risk).split())} of {loss!r}: lower its weight, "
+            "bound it by `clip` or `max_deviation`, leave `clamp` on, or standardise the columns "
+            "and the target."
+        )
+        self._now: _Scalars | None = None
+        self._last: tuple[Array, _Step] | None = None
+        self._measured = (0.0,) * len(self.monitors)
+
+    @property
+    def inner(self) -> Array | None:
+        """Present tracked expectation g."""
+        return None if self._now is None else self._now.inner.copy()
+
+    @property
+    def scalars(self) -> Array | None:
+        """The risk's own scalars, averaged over the steps in the same way as the function."""
+        return None if self._now is None else self._now.settled.copy()
+
+    # -- one step -------------------------------------------------------------------------------
+
+    def points(self, batch: Batch) -> NDArray[np.floating]:
+        """Return the rows themselves."""
+        return batch.X
+
+    def slopes(self, values: Array, batch: Batch) -> tuple[Array, Array]:
+        """Return slopes and losses; a loss is the value of phi, whose mean is the risk."""
+        # The loop finds and reports losses that overflow.
+        with np.errstate(over="ignore", invalid="ignore"):
+            step = self._step(values, batch)
+        self._last = values, step
+        if self.direction_rate is None:
+            return step.slopes, step.objective
+        return np.tile(self.direction_rate * step.slopes, 2), step.objective
+
+    def update(self, values: Array, batch: Batch, step_size: float) -> None:
+        """Update g, E[b], the scalars and the unit of the loss from the rows."""
+        step = self._last[1] if self._last is not None and self._last[0] is values else None
+        step = step or self._step(values, batch)
+        self._now, self._last = step.after, None
+        if step.after is not None:
+            self._measured = step.clipped, step.clamped, *step.after.inner, *step.after.scalars
+
+    def mixing(self, step_size: float, regularization: float, n_outputs: int) -> Array | None:
+        r"""Return the mixing of "nasa", with which f moves along its averaged direction.
+
+        In the outputs [f, e] with :math:`e = -\eta d`: e becomes (1 - rho) e - eta rho slopes, and
+        f becomes (1 - eta lambda) f + e.
+        """
+        if self.direction_rate is None:
+            return None
+        keep = 1.0 - self.direction_rate
+        small = np.array([[1.0 - step_size * regularization, 0.0], [keep, keep]])
+        return np.kron(small, np.eye(n_outputs // 2))
+
+    def _step(self, values: Array, batch: Batch) -> _Step:
+        risk, n = self.risk, batch.weights.size
+        values = values[:, : values.shape[1] // self.copies]
+        losses, slopes = loss_and_slopes(self.loss, values, batch.targets)
+        own_weight = float(batch.weights.sum()) / n
+        if own_weight == 0.0:  # rows without weight change nothing
+            return _Step(np.zeros_like(values), losses, self._now, 0.0, 0.0)
+        now = self._now or self._first(losses, slopes, values, batch)
+        unit = now.unit if risk.units == "running" else float(risk.units)
+        recent = min(1.0, max(n / (now.n_rows + n), n / _MEMORY))
+        weight = now.weight + recent * (own_weight - now.weight)
+        # Weight of the batch relative to earlier ones.
+        share = min(own_weight / weight, _MOST_WEIGHT)
+        rate = min(1.0, self._rate * share)
+        weights = batch.weights
+        paired = self._paired and n > 1
+        first = slice(0, None, 2) if paired else slice(None)
+        second = slice(1, None, 2) if paired else slice(None)
+
+        # The second rows supply the expectation.
+        parts = batch.targets[second], values[second], losses[second], slopes[second]
+        h = risk.inner(*parts)
+        inner = self._track(now, h.value, second, batch, share, rate)
+        # The first rows use a g that is independent of them.
+        outer = risk.outer(losses, inner if paired else now.inner, now.scalars, unit)
+        a, b = outer.by_loss, outer.by_inner
+        own, b = a[first, np.newaxis] * slopes[first], b[first]
+        # A row's effect on g is clipped with its own slope, or all other rows would pay for it.
+        cut = self._factors(own)
+        total = np.zeros_like(values)
+        if paired:
+            k = h.value.shape[0]
+            shares = np.minimum(weights[first][:k] / weight, _MOST_WEIGHT)
+            theirs = _through(b[:k] * shares[:, np.newaxis], h.derivative)
+            factors = self._factors(own, theirs)
+            total[first], total[second] = factors * own, factors[:k] * theirs
+        else:
+            factors = cut
+            total = cut * own + _through(now.effect, h.derivative)
+            if self.clip is not None:
+                again = self._factors(total)
+                total, factors = again * total, np.minimum(cut, again)
+        total *= (batch.weights / own.shape[0])[:, np.newaxis]
+        clipped = 0.0 if self.clip is None else float(np.mean(factors < 1.0))
+
+        effect = _mean(cut * b, weights[first])
+        if now.n_rows < _FIRST_ROWS:
+            # The very first rows may be unusual, so start at a mean of starting values.
+            start = risk.start(losses[weights > 0.0])
+            scalars = now.scalars + n / (now.n_rows + n) * (start - now.scalars)
+        else:
+            # A step on n rows moves the scalars as far as n steps on one row.
+            moves = min(own.shape[0] * share, _MOST_ROWS) * risk.scalar_steps(unit)
+            scalars = now.scalars - moves * _mean(outer.by_scalars[first], weights[first])
+        # Losses of 0, of rows all on the right side, give no unit.
+        size = float(np.abs(losses) @ weights) / (n * own_weight) or now.unit
+        after = _Scalars(
+            now.n_rows + n,
+            inner,
+            now.effect + rate * (effect - now.effect) if self._now else effect,
+            scalars,
+            now.settled + _SUFFIX / (now.n_steps + _SUFFIX) * (scalars - now.settled),
+            now.n_steps + 1,
+            now.unit + min(1.0, recent * share) * (size - now.unit) if self._now else now.unit,
+            weight,
+        )
+        return _Step(total, outer.value, after, clipped, np.count_nonzero(outer.clamped) / n)
+
+    def _first(self, losses: Array, slopes: Array, values: Array, batch: Batch) -> _Scalars:
+        """Initialise everything from the first rows: g starts at h, not at 0."""
+        risk, weights, n = self.risk, batch.weights, batch.weights.size
+        unit = float(_mean(np.abs(losses), weights)) or 1.0
+        h = risk.inner(batch.targets, values, losses, slopes)
+        check_shape(risk, "Inner.value", h.value, (n, risk.n_inner))
+        check_shape(risk, "Inner.derivative", h.derivative, (n, risk.n_inner, values.shape[1]))
+        inner = _mean(h.value, weights)
+        scalars = risk.start(losses[weights > 0.0])
+        check_shape(risk, "start(losses)", scalars, (risk.n_scalars,))
+        own = unit if risk.units == "running" else float(risk.units)
+        outer = risk.outer(losses, inner, scalars, own)
+        check_outer(risk, outer, n)
+        factors = self._factors(outer.by_loss[:, np.newaxis] * slopes)
+        effect = _mean(factors * outer.by_inner, weights)
+        return _Scalars(0, inner, effect, scalars, scalars, 0, unit, float(weights.mean()))
+
+    def _track(
+        self, now: _Scalars, h: Array, rows: slice, batch: Batch, share: float, rate: float
+    ) -> Array:
+        """Update g by COLK, eq. (20) with momentum, else (19); ``share`` is the rows' weight."""
+        weights = batch.weights[rows]
+        if not weights.any():
+            return now.inner
+        mean = _mean(h, weights)
+        if self._now is None:
+            inner = mean
+        elif self.needs_previous and batch.previous is not None:
+            before, targets = batch.previous[rows], batch.targets[rows]
+            losses, slopes = loss_and_slopes(self.loss, before, targets)
+            old = _mean(self.risk.inner(targets, before, losses, slopes).value, weights)
+            inner = now.inner + share * (mean - old) - rate * (now.inner - old)
+        else:
+            inner = now.inner + rate * (mean - now.inner)
+        # Momentum may overshoot the range of a mean.
+        low, high = self.risk.inner_range
+        if h.size and h.min() >= low and h.max() <= high:
+            inner = np.clip(inner, low, high)
+        return inner
+
+    def _factors(self, own: Array, theirs: Array | None = None) -> Array:
+        """Return factors, (n, 1) or (1, 1), that clip slopes; the rows of a pair share one."""
+        if self.clip is None:
+            return _UNCUT
+        sizes = np.linalg.norm(own, axis=1)
+        if theirs is not None:
+            k = len(theirs)
+            sizes[:k] = np.maximum(sizes[:k], np.linalg.norm(theirs, axis=1))
+        factors: Array = self.clip / np.maximum(sizes, self.clip)
+        return factors[:, np.newaxis]
+
+    # -- state ----------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        return {} if self._now is None else _STORED.written(self._now)
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        sizes = {"n_inner": self.risk.n_inner, "n_scalars": self.risk.n_scalars}
+        self._last = None
+        self._now = _Scalars(**_STORED.read(state, sizes)) if state else None
+
+
+def make_objective(loss: Loss, risk: Risk | None) -> Objective:
+    """Return the objective for the expected loss, or for a risk of the loss.
+
+    Examples
+    --------
+    >>> from mercer.losses import Squared
+    >>> type(make_objective(Squared(), None)).__name__
+    'Pointwise'
+    """
+    return Pointwise(loss) if risk is None else Compositional(loss, risk)
+
+
+def _mean(values: Array, weights: Array) -> Array:
+    """Return the weighted mean over rows, (n, ...) -> (...); 0 if all weights are 0."""
+    mean: Array = weights @ values / (weights.sum() or 1.0)
+    return mean
+
+
+def _through(weights: Array, derivatives: Array) -> Array:
+    """Apply the chain rule: (n, m) or (m,) with (n, m, n_outputs) to (n, n_outputs)."""
+    slopes: Array = np.einsum("...m,...mk->...k", weights, derivatives)
+    return slopes
+
+
+def _numbered(name: str, n: int) -> tuple[str, ...]:
+    return (name,) if n == 1 else tuple(f"{name}_{i}" for i in range(n))

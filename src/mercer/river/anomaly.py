@@ -13,7 +13,7 @@ from river import base
 from mercer.estimators import NoveltyDetector
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
-from mercer.river.rows import Row, numbers_of, rows_of
+from mercer.river.supervised import Row, numbers_of, rows_of
 from mercer.validation import check_real
 
 Array = NDArray[np.float64]

@@ -1,6 +1,5 @@
 """Model selection on held-out rows: a race of kernels, blocks of rows, stacking."""
 
-from mercer.selection.families import FAMILIES, Family, bias_of, global_kernel
 from mercer.selection.held_out import (
     FEWEST_GROUPS,
     FEWEST_ROWS,
@@ -21,9 +20,13 @@ from mercer.selection.held_out import (
 )
 from mercer.selection.race import (
     DEFAULT,
+    FAMILIES,
     Candidate,
+    Family,
     RaceResult,
     RaceSettings,
+    bias_of,
+    global_kernel,
     race,
     race_point,
 )

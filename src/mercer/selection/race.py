@@ -1,28 +1,581 @@
 """The race: choose the map of the inputs, the length scales and the form on the first rows.
 
 Squared errors on rows that were not fitted decide; test data are never used. All candidates are
-kept in a table.
+kept in a table. Candidates are families of kernels and maps of the inputs. They are judged by
+pilots: small exact fits to half of some rows, judged on the other half; and by pilots of cells,
+fitted to some cells of the first rows and judged on other rows.
 """
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.kernels import Kernel
-from mercer.maps import FixedMap
+from mercer.kernels import (
+    Bias,
+    DistanceKernel,
+    Gaussian,
+    Kernel,
+    Laplacian,
+    Linear,
+    Mapped,
+    Matern,
+    Partitioned,
+)
+from mercer.kernels.partitioned import rows_by_cell
+from mercer.maps import (
+    Affine,
+    FixedMap,
+    NormalScores,
+    OneHot,
+    PrincipalComponents,
+    Standardize,
+    ard_metric,
+    full_metric,
+)
 from mercer.records import Config, Maybe, Part, Record, Recorded, Several, Table
-from mercer.selection.cell_pilots import CellPilots
-from mercer.selection.families import FAMILIES, FAR, global_kernel
-from mercer.selection.pilots import Pilot, Pilots
-from mercer.sums import Rows
+from mercer.sums import (
+    ExactFit,
+    ExactRidge,
+    Rows,
+    average_gradient_outer_product,
+    descend,
+    squared_error,
+)
+from mercer.sums.cells import CELL_RIDGES
+from mercer.sums.ridge import RIDGES, descend_able, descend_ridges, in_single
 from mercer.threads import in_order, one_blas_thread
 from mercer.validation import choice, integer, or_none, positive, real, text, truth
 
 Array = NDArray[np.float64]
+
+# Bias of a single dictionary. FAR: if the targets' mean is more than this many deviations from 0,
+# the bias follows the mean. Otherwise it is LITTLE.
+FAR, LITTLE = 2.0, 0.1
+# Columns count as of one unit if the lower quartile of their ranges is at least this share of the
+# largest.
+_ALIKE = 0.1
+
+
+class Family(NamedTuple):
+    """Kernels that differ only in their length scale, and the maps and metrics tried with them.
+
+    Attributes
+    ----------
+    name : str
+        Name of the family in tables and files.
+    make : callable
+        Returns the kernel for a length scale.
+    maps : tuple of str
+        Kinds of maps of the inputs, see ``input_maps``.
+    metrics : tuple of str
+        Names of the metrics that follow the best map, in order, see ``METRICS``.
+    lengths, first_length : tuple of float, int
+        Length scales to try, in median distances of the mapped rows, and the index of the first
+        one.
+    most_inputs : int or None
+        Number of inputs above which the family is too expensive; None for no limit.
+    is_local : bool
+        Whether kernels decay with distance, so that cells make sense.
+    """
+
+    name: str
+    make: Callable[[Any], Kernel]
+    maps: tuple[str, ...]
+    metrics: tuple[str, ...]
+    lengths: tuple[float, ...]
+    first_length: int
+    most_inputs: int | None = None
+    is_local: bool = True
+
+
+_LONG = (0.2, 0.35, 0.5, 0.7, 1.0, 1.5, 2.5, 4.0, 6.5, 10.0)
+
+#: Families that race, by name. Thresholds, and few relevant columns among many, suit the city-block
+#: distance on ranks; smooth targets suit the other local kernels; nothing else comes near for
+#: linear functions.
+FAMILIES = {
+    family.name: family
+    for family in (
+        Family("linear", lambda length: Linear(), ("standardized",), (), (1.0,), 0, None, False),
+        Family("laplacian", Laplacian, ("scores", "one-hot"), ("relevance",), _LONG, 5, 300),
+        Family(
+            "matern",
+            lambda length: Matern(1.5, length),
+            ("standardized", "one-hot"),
+            ("relevance", "full metric"),
+            _LONG,
+            4,
+        ),
+        Family(
+            "gaussian",
+            Gaussian,
+            ("standardized",),
+            ("relevance", "full metric"),
+            (0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 1.0, 1.5, 2.5, 4.0),
+            5,
+        ),
+    )
+}
+
+
+class Metric(NamedTuple):
+    """A map that is made from the gradients of a pilot.
+
+    Attributes
+    ----------
+    make : callable
+        Returns the map for an average outer product of gradients.
+    most_rounds : int
+        How often the metric may be repeated: a full metric upon a full metric fits the noise of few
+        rows.
+    most_inputs : int
+        Number of inputs above which the metric costs more than it gains.
+    """
+
+    make: Callable[[Array], Affine]
+    most_rounds: int
+    most_inputs: int
+
+
+#: Metrics by name.
+METRICS = {
+    "relevance": Metric(ard_metric, 4, 2**31),
+    "full metric": Metric(full_metric, 1, 300),
+}
+
+
+def global_kernel(map: FixedMap, kernel: Kernel, constant: float) -> Kernel:
+    """Return the kernel after a map, plus a constant kernel."""
+    return Mapped(kernel + Bias(bias_of(constant)), map)
+
+
+def bias_of(constant: float) -> float:
+    """Return the value of the constant kernel: small, unless targets are far from 0."""
+    # With enough points, a sum of kernels can be constant. A large bias without need would only
+    # raise the rounding errors of the sums.
+    return constant if constant > FAR else LITTLE
+
+
+def input_maps(
+    X: Any, kinds: tuple[str, ...], wide: int, n: int, alike: float = _ALIKE
+) -> list[tuple[str, FixedMap]]:
+    """Return useful maps that do not depend on the targets, by name.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+        Rows from which to learn the maps.
+    kinds : tuple of str
+        ``"standardized"``: divide each column by its deviation, and all columns by one number if
+        they are of one unit; with many columns, also principal components of both. ``"scores"``:
+        normal scores. ``"one-hot"``: indicators for columns of few integers, if there are any.
+    wide, n : int
+        Number of columns above which principal components are used, and their number.
+    alike : float, default=0.1
+        Columns count as of one unit if the lower quartile of their ranges is at least this share of
+        the largest.
+    """
+    plain, varies = np.asarray(X), np.ptp(X, axis=0) > 0.0
+    maps: list[tuple[str, FixedMap]] = []
+    if "standardized" in kinds:
+        common = _common_scale(plain, varies, wide, alike)
+        straight = [("standardized", Standardize().fit(plain)), *common]
+        maps += straight
+        for name, map in straight if plain.shape[1] > wide else []:
+            if min(map.n_outputs, len(plain)) > n:
+                axes = PrincipalComponents(n).fit(map(plain))
+                maps.append((f"{name}, {n} principal components", map.then(axes)))
+    if "scores" in kinds and varies.any():
+        maps.append(("normal scores", NormalScores().fit(plain)))
+    if "one-hot" in kinds and any(levels.size for levels in OneHot().levels(plain)):
+        maps.append(("one-hot", OneHot().fit(plain)))
+    return maps
+
+
+def _common_scale(
+    X: Any, varies: NDArray[np.bool_], wide: int, least: float
+) -> list[tuple[str, Affine]]:
+    """Return one scale for columns of one unit, such as pixels, whose spreads are meaningful."""
+    spread = np.ptp(X, axis=0)[varies]
+    alike = spread.size > 1 and np.quantile(spread, 0.25) >= least * spread.max()
+    if spread.size < 2 or not (alike or X.shape[1] > wide):
+        return []
+    scale = float(np.sqrt(X.var(axis=0, dtype=np.float64)[varies].mean()))
+    mean = X.mean(axis=0, dtype=np.float64)
+    return [("common scale", Affine(mean, np.where(varies, 1.0 / scale, 0.0)))]
+
+
+Floats = NDArray[np.floating[Any]]
+
+# Number of rows used to estimate a median distance.
+_MEDIAN_ROWS = 300
+# Index of the ridge to begin with.
+_FIRST_RIDGE = 3
+
+
+class Pilot(NamedTuple):
+    """A kernel after a map, fitted and judged."""
+
+    family: Family
+    name: str  # name of the map
+    metric: str  # name of its last metric; "" for none
+    map: FixedMap
+    number: int  # index of the length scale
+    length: float
+    ridge: int  # index in RIDGES
+    error: float
+    deviation: float  # standard error of it
+    coefficients: Array  # up to a factor
+
+
+class Pilots:
+    """Pilots fitted and judged on the same rows, with the table of their errors.
+
+    Parameters
+    ----------
+    rows : Rows
+        Rows in random order; the first half is fitted, the second judges. With fewer than
+        ``fewest`` rows, each row is judged by the fit to all others instead.
+    constant : float
+        Value of the constant kernel, used with so few rows.
+    block : int
+        Number of rows that stay together.
+    fewest : int
+        Number of rows below which fits leave out one row at a time.
+    most_fitted : int
+        Largest number of rows to fit; all others judge.
+    """
+
+    def __init__(
+        self, rows: Rows, constant: float, block: int, fewest: int, most_fitted: int
+    ) -> None:
+        self.table: list[dict[str, Any]] = []
+        #: Best pilot of a family, without a metric.
+        self.plain: Pilot | None = None
+        self._rows = rows
+        self._halves = len(rows) >= fewest
+        half = min(len(rows) // 2, most_fitted)
+        half -= half % block if half > block else 0
+        half = rows.whole(half, least=1)
+        self._fitted = rows[:half] if self._halves else rows
+        self._judges = rows[half:] if self._halves else rows
+        share = self._fitted.weights / self._fitted.weights.sum()
+        self._mean = share @ self._fitted.targets if self._halves else np.zeros(1)
+        self._bias = LITTLE if self._halves else bias_of(constant)
+
+    def best(self, family: Family, rounds: int, wide: int, n_components: int) -> Pilot | None:
+        """Return the best kernel of a family, with its best map and metrics; None if there is none.
+
+        Metrics are repeated: irrelevant columns fade together with their noise, which had hidden
+        the effect of the others. Weights of columns follow each other, and directions follow the
+        most helpful metric.
+        """
+        if family.most_inputs is not None and self._rows.X.shape[1] > family.most_inputs:
+            return None
+        maps = input_maps(self._rows.X, family.maps, wide, n_components)
+        found = [self._best_length(family, name, map) for name, map in maps]
+        if not found:
+            return None
+        best = min(found, key=lambda pilot: pilot.error)
+        straight = [pilot for pilot in found if "components" not in pilot.name]
+        plain = min(straight, key=lambda pilot: pilot.error)
+        self.plain = best
+        tried = [best]
+        if self._halves:
+            for kind in family.metrics:
+                tried += self._behind_metrics(plain, kind, rounds)
+            leader = min(tried, key=lambda pilot: pilot.error)
+            if leader.metric == "relevance" and "full metric" in family.metrics:
+                tried += self._behind_metrics(leader, "full metric", rounds)
+        return min(tried, key=lambda pilot: pilot.error)
+
+    def again(self, pilot: Pilot) -> Pilot:
+        """Refit a pilot of fewer rows to these rows, and remake its last metric if that helps."""
+        first = self._best_length(pilot.family, pilot.name, pilot.map, pilot)
+        if not pilot.metric:
+            return first
+        kinds = [pilot.metric]
+        if "full metric" in pilot.family.metrics and pilot.metric != "full metric":
+            kinds.append("full metric")
+
+        def anew(kind: str) -> tuple[Pilot | None, list[dict[str, Any]]]:
+            pilots = copy.copy(self)
+            pilots.table = []
+            return pilots._behind_metric(first, kind), pilots.table
+
+        found = [first]
+        for one, entries in in_order(anew, kinds):
+            self.table += entries
+            if one is not None:
+                found.append(one)
+        return min(found, key=lambda one: one.error)
+
+    def _behind_metrics(self, last: Pilot, kind: str, rounds: int) -> list[Pilot]:
+        """Return pilots with metrics, each from the gradients of the last one, while that helps."""
+        found: list[Pilot] = []
+        for _ in range(min(rounds, METRICS[kind].most_rounds)):
+            following = self._behind_metric(last, kind)
+            if following is None:
+                break
+            found.append(following)
+            if not following.error < last.error:
+                break
+            last = following
+        return found
+
+    def _best_length(
+        self, family: Family, name: str, map: FixedMap, like: Pilot | None = None
+    ) -> Pilot:
+        """Find the best length scale and ridge after a map, starting from another pilot's."""
+        fitted, judged = self._images(map)
+        resolved: Any = family.make("median")
+        if isinstance(resolved, DistanceKernel):
+            some = fitted[:_MEDIAN_ROWS].astype(np.float64)
+            unit = float(resolved.resolve(some).length_scale)
+        else:
+            unit = 1.0
+        own, others = _values(resolved, fitted, fitted), _values(resolved, judged, fitted)
+        targets = self._fitted.targets - self._mean
+        # For another length scale, other ridges are tried only if it wins with the present ridge.
+        ridge, limit = _FIRST_RIDGE if like is None else like.ridge, np.inf
+
+        def attempt(number: int) -> tuple[float, Pilot]:
+            nonlocal ridge, limit
+            length = family.lengths[number] * unit
+            kernel = family.make(length)
+            exact = ExactRidge(own(kernel) + self._bias, targets, self._fitted.weights)
+            K = others(kernel) + self._bias if self._halves else None
+
+            def judge(fit: ExactFit) -> tuple[float, tuple[Array, Array]]:
+                if K is None:
+                    ends = None if self._fitted.groups is None else self._fitted.ends
+                    values = targets - exact.left_out(fit, len(targets), ends=ends)
+                else:
+                    values = fit.values(K) + self._mean
+                found = values, fit.coefficients / fit.unit
+                return squared_error(values, self._judges), found
+
+            ridge, best = descend_ridges(exact, judge, ridge, RIDGES, limit=limit)
+            assert best is not None  # the largest ridge suits any kernel matrix
+            values, coefficients = best
+            error, deviation = error_of(values, self._judges)
+            what = "global", family.name, name, map.n_outputs
+            self.table.append(table_entry(*what, length, error, deviation))
+            limit = min(limit, error)
+            found = number, length, ridge, error, deviation, coefficients
+            return error, Pilot(family, name, "", map, *found)
+
+        first = family.first_length if like is None else like.number
+        return descend(attempt, first, len(family.lengths))[1]
+
+    def _images(self, map: FixedMap) -> tuple[Floats, Floats]:
+        """Return fitted and judging rows after a map, in float32."""
+        with np.errstate(over="ignore"):
+            fitted = np.ascontiguousarray(map(self._fitted.X), dtype=np.float32)
+            if not self._halves:
+                return fitted, fitted
+            return fitted, np.ascontiguousarray(map(self._judges.X), dtype=np.float32)
+
+    def _behind_metric(self, pilot: Pilot, kind: str) -> Pilot | None:
+        """Return the pilot with a metric from gradients at the points; None if the metric is 0."""
+        n_inputs, metric = pilot.map.n_outputs, METRICS[kind]
+        if not 2 <= n_inputs <= metric.most_inputs:
+            return None
+        points = np.asarray(pilot.map(self._fitted.X), dtype=np.float32)
+        coefficients = pilot.coefficients.astype(np.float32)
+        kernel = pilot.family.make(pilot.length)
+        outer = average_gradient_outer_product(kernel, points, coefficients, points)
+        if not outer.any():
+            return None
+        name = f"{pilot.name.split(', ')[0]}, {kind}"
+        map = pilot.map.then(metric.make(outer))
+        return self._best_length(pilot.family, name, map, pilot)._replace(metric=kind)
+
+
+def table_entry(
+    form: str,
+    family: str,
+    metric: str,
+    n_inputs: int,
+    length: float,
+    error: float,
+    deviation: float,
+) -> dict[str, Any]:
+    """Return an entry of a race's table."""
+    return {
+        "form": form,
+        "family": family,
+        "metric": metric,
+        "n_inputs": n_inputs,
+        "length": length,
+        "error": error,
+        "standard_error": deviation,
+    }
+
+
+def error_of(values: Array, rows: Rows) -> tuple[float, float]:
+    """Return the mean squared error of values at rows, and its standard error."""
+    errors = np.sum((values - rows.targets) ** 2, axis=1)
+    share = rows.weights / rows.weights.sum()
+    mean = float(share @ errors)
+    return mean, float(np.sqrt(share**2 @ (errors - mean) ** 2))
+
+
+def _values(kernel: Kernel, X: Floats, Z: Floats) -> Callable[[Any], Floats]:
+    """Return kernel values for any kernel of a family; distances are computed only once."""
+    if isinstance(kernel, DistanceKernel):
+        separations = kernel.separations(X, Z)
+        return lambda other: np.asarray(other.of_separations(separations))
+    values = kernel(X, Z)
+    return lambda other: values.copy()
+
+
+Numbers = NDArray[np.int64]
+_Values = Callable[[float], Array | None]
+
+# Share of the rows that is fitted.
+_FITTED = 0.8
+# Index of the ridge to begin with.
+_FIRST_CELL_RIDGE = 4
+
+
+class CellPilot(NamedTuple):
+    """A pilot of cells with one length scale and one ridge, fitted and judged."""
+
+    length: float
+    ridge: int  # index in CELL_RIDGES
+    error: float
+    deviation: float  # standard error of it
+
+
+class CellPilots:
+    """Pilots that use the same cells, so that their errors are comparable.
+
+    Parameters
+    ----------
+    rows : Rows
+        Rows in random order; the last fifth judges.
+    map : FixedMap
+        Map of the inputs before the space is divided into cells.
+    cell_rows, most_rows, n_asked : int
+        Usual and largest number of rows of a cell, and number of cells that are fitted.
+    seed : int
+        Seed for the cells.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        map: FixedMap,
+        cell_rows: int,
+        most_rows: int,
+        n_asked: int,
+        seed: int,
+    ) -> None:
+        self._rows = rows
+        n, images = rows.whole(int(_FITTED * len(rows)), least=1), _single(map, rows.X)
+        partition = Partitioned.balanced(images[:n], max(2, n // cell_rows), seed=seed)
+        fitted = rows_by_cell(partition.cells(images[:n]))
+        judged = rows_by_cell(partition.cells(images[n:]))
+        able = sorted(fitted.keys() & judged.keys())
+        asked = np.linspace(0, len(able) - 1, min(len(able), n_asked)).astype(int)
+        self._cells: list[tuple[Numbers, Numbers]] = [
+            (fitted[cell][:most_rows], judged[cell] + n) for cell in (able[at] for at in asked)
+        ]
+        self._judges = rows[np.concatenate([theirs for _, theirs in self._cells])]
+
+    def best_length(
+        self, family: Family, map: FixedMap, lengths: list[float], first: int, name: str
+    ) -> tuple[CellPilot, list[dict[str, Any]]]:
+        """Find the best length scale and ridge for a family of kernels after a map.
+
+        Parameters
+        ----------
+        family : Family
+            Family of local kernels.
+        map : FixedMap
+            Map of the inputs.
+        lengths, first : list of float and int
+            Length scales to try, and the index of the first one.
+        name : str
+            Name of the map, for the table.
+        """
+        values_with, table = self._fits(family, map), []
+        state = {"ridge": _FIRST_CELL_RIDGE}
+
+        def attempt(number: int) -> tuple[float, CellPilot]:
+            values = values_with(lengths[number])
+
+            def judge(ridge: int) -> tuple[float, tuple[float, float] | None]:
+                predictions = values(float(CELL_RIDGES[ridge]))
+                if predictions is None:
+                    return np.inf, None
+                found = error_of(predictions, self._judges)
+                return found[0], found
+
+            state["ridge"], numbers = descend_able(judge, state["ridge"], CELL_RIDGES.size)
+            assert numbers is not None  # the largest ridge suits any kernel matrix
+            pilot = CellPilot(lengths[number], state["ridge"], *numbers)
+            what = "cells", family.name, name, map.n_outputs
+            table.append(table_entry(*what, pilot.length, *numbers))
+            return pilot.error, pilot
+
+        return descend(attempt, first, len(lengths))[1], table
+
+    def _fits(self, family: Family, map: FixedMap) -> Callable[[float], _Values]:
+        """Return a function from length scale to ridge to values at the judging rows, clipped.
+
+        The values are clipped to the range of the targets; None if a ridge is too weak for single
+        precision.
+        """
+        images = _single(map, self._rows.X)
+        unit = family.make(1.0)
+        assert isinstance(unit, DistanceKernel)
+        pieces = []
+        for mine, theirs in self._cells:
+            own = unit.separations(images[mine], images[mine])
+            pieces.append((self._rows[mine], own, unit.separations(images[theirs], images[mine])))
+
+        def with_length(length: float) -> _Values:
+            kernel = family.make(length)
+            assert isinstance(kernel, DistanceKernel)
+
+            def fits_of(piece: tuple[Rows, Any, Any]) -> _Values:
+                fitted, own, others = piece
+                mean = np.average(fitted.targets, axis=0, weights=fitted.weights)
+                ends = fitted.targets.min(axis=0), fitted.targets.max(axis=0)
+                K = kernel.of_separations(own) + LITTLE
+                exact = ExactRidge(K, fitted.targets - mean, fitted.weights)
+                across = kernel.of_separations(others) + LITTLE
+
+                def values(ridge: float) -> Array | None:
+                    fit = exact.fit(ridge)
+                    return None if fit is None else np.clip(fit.values(across) + mean, *ends)
+
+                return values
+
+            fits = in_order(fits_of, pieces)
+
+            def with_ridge(ridge: float) -> Array | None:
+                found = [one for one in in_order(lambda fit: fit(ridge), fits) if one is not None]
+                return np.concatenate(found) if len(found) == len(fits) else None
+
+            return with_ridge
+
+        return with_length
+
+
+def _single(map: FixedMap, X: Any) -> NDArray[np.float32]:
+    """Return mapped rows in single precision."""
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(in_single(map(X)))
+
 
 _LARGEST_BIAS = 300.0
 # Number of rows of a race of families, as a multiple of the rows that the first pilots fit.

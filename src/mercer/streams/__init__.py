@@ -2,10 +2,8 @@
 
 from mercer.streams.drift import ChangeDetector
 from mercer.streams.experts import Blend, FixedShare, Stack
-from mercer.streams.function import StreamFunction
 from mercer.streams.late import Delivered, LateLabels
-from mercer.streams.learner import StreamLearner
-from mercer.streams.mixture import Mixture, StreamSettings
+from mercer.streams.mixture import Mixture, StreamFunction, StreamLearner, StreamSettings
 from mercer.streams.ways import FeatureSets, LinearWays, RunningScale
 
 __all__ = [

@@ -1,9 +1,14 @@
-"""The model of a stream: scaled inputs, several learning methods side by side, and their blend."""
+"""The default for streams: scaled inputs, several ways of learning side by side, and their blend.
+
+:class:`Mixture` predicts and learns a row, :class:`StreamFunction` gives it the interface that
+estimators use, and :class:`StreamLearner` learns row by row and watches the losses for changes.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -11,18 +16,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.exceptions import DivergenceError
-from mercer.expansions import KOMP
-from mercer.functions import KernelExpansion, start
-from mercer.kernels import Gaussian
-from mercer.learning import AutomaticStep, KernelLearner, NewOutputs
+from mercer.expansions import KOMP, Stream
+from mercer.functions import Function, KernelExpansion, start
+from mercer.history import History
+from mercer.kernels import Gaussian, Kernel
+from mercer.learning import AutomaticStep, KernelLearner, Learner, NewOutputs, Passes
+from mercer.learning.learner import StepSize, Take
 from mercer.losses import Logistic, Loss, Softmax, Squared
-from mercer.objectives import Pointwise
+from mercer.objectives import Objective, Pointwise
 from mercer.records import Maybe, Numbered, Numbers, Part, Passing, Record, State
 from mercer.schedules import Constant
 from mercer.streams.drift import ChangeDetector
 from mercer.streams.experts import Blend
 from mercer.streams.ways import FeatureSets, LinearWays, RunningScale
-from mercer.sums import shift_of_codes, targets_of_codes
+from mercer.sums import (
+    check_sizes,
+    codes_of_targets,
+    rows_at_once,
+    shift_of_codes,
+    targets_of_codes,
+)
 from mercer.validation import integer, real, truth
 
 Array = NDArray[np.float64]
@@ -620,3 +633,216 @@ class Mixture(Passing):
         for way, its in zip(made.kernels, states, strict=True):
             way.restore(its)
         return made
+
+
+#: Error text: such a model has no single kernel or dictionary.
+NO_SINGLE = (
+    "A model of expansion=Stream() has several kernels and sets of features side by side; "
+    "`learner_.function.mixture` has them, and `mercer.inspection.ways_table(model)` says how much "
+    "each counts."
+)
+
+
+class StreamFunction(Function):
+    """A :class:`Mixture` with the interface of a function.
+
+    Parameters
+    ----------
+    expansion : Stream
+        The expansion, with its sizes.
+    n_features, n_outputs : int
+        Dimensions of inputs and outputs.
+    is_class : bool
+        Whether targets are class codes.
+
+    Attributes
+    ----------
+    mixture : Mixture
+        Model that learns and predicts.
+    """
+
+    expansion: Stream
+    dtype = np.dtype(np.float64)
+
+    def __init__(
+        self, expansion: Stream, n_features: int, n_outputs: int, *, is_class: bool
+    ) -> None:
+        self.expansion, self.averaging = expansion, None
+        settings = USUAL._replace(n_features=expansion.n_features, points=expansion.points)
+        self.mixture = Mixture(
+            n_features, n_outputs, is_class=is_class, seed=expansion.seed, settings=settings
+        )
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """Number of inputs; may grow with the stream."""
+        return self.mixture.n_inputs
+
+    @property
+    def n_outputs(self) -> int:  # type: ignore[override]
+        """Number of outputs."""
+        return self.mixture.n_outputs
+
+    @property
+    def size(self) -> int:
+        """Number of points and random features of all models."""
+        return self.mixture.size
+
+    @property
+    def kernel(self) -> Kernel:  # type: ignore[override]
+        """Not available (``AttributeError``): there are several kernels."""
+        raise AttributeError(NO_SINGLE)
+
+    dictionary = coefficients = kernel
+
+    def evaluate(self, X: Any) -> Array:
+        dense = X if isinstance(X, np.ndarray) else X.toarray()
+        return self.mixture.evaluate(np.ascontiguousarray(dense, dtype=np.float64))
+
+    def keep_previous(self) -> None:
+        """Not supported: no objective of this function needs the previous one."""
+        raise NotImplementedError("A stream of ways side by side has no function before the last.")
+
+    def map_outputs(self, mixing: Array) -> None:
+        """Not supported: :meth:`Mixture.map_outputs` also needs the places of the classes."""
+        raise NotImplementedError("Use `mixture.map_outputs`.")
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"arrays": {}, "mixture": self.mixture.to_state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        mixture = Mixture.from_state(state["mixture"], self.mixture.settings)
+        if mixture.is_class != self.mixture.is_class:
+            raise ValueError("The mixture is of another task.")
+        self.mixture = mixture
+
+
+_LOSSES = (Squared, Logistic, Softmax)
+_REPORTED = 4096  # rows between two reports of progress
+_N_LOSSES = 1000  # number of recent losses kept
+
+
+def _why_not(objective: Objective, function: Any) -> str | None:
+    """Return why an objective cannot be learned this way; None if it can."""
+    if type(objective) is Pointwise and isinstance(objective.loss, _LOSSES):
+        return None
+    return (
+        f"{function.expansion!r} learns the squared, the logistic and the softmax loss, without a "
+        "risk. Use another expansion, such as 'komp', for this objective."
+    )
+
+
+class StreamLearner(Learner):
+    """A mixture of models that learns each row when it comes.
+
+    See :class:`mercer.learning.Learner` for the parameters.
+
+    Attributes
+    ----------
+    recent_losses : deque of float
+        Losses of the last 1,000 rows, each from the prediction before learning the row.
+    """
+
+    function: StreamFunction
+    objective: Pointwise
+    solves = (lambda objective: True,)
+    refuses = (_why_not,)
+
+    def __init__(
+        self,
+        objective: Objective,
+        function: StreamFunction,
+        step_size: StepSize | AutomaticStep,
+        regularization: float,
+        batch_size: int,
+        automatic: AutomaticStep,
+    ) -> None:
+        super().__init__(objective, function, step_size, regularization, batch_size, automatic)
+        self.history = History(function.mixture.kinds)
+        self.recent_losses: deque[float] = deque(maxlen=_N_LOSSES)
+
+    # -- learning -------------------------------------------------------------------------------
+
+    def learn(self, X: Any, targets: Array, weights: Array) -> None:
+        check_sizes(X, targets)  # of all rows, before the first is learned
+        before = self.to_state() if X.shape[0] > 1 else None
+        chunk = rows_at_once(X.shape[1], _REPORTED)
+        try:
+            for begin in range(0, X.shape[0], chunk):
+                some = X[begin : begin + chunk]
+                dense = some if isinstance(some, np.ndarray) else some.toarray()
+                rows = np.ascontiguousarray(dense, dtype=np.float64)
+                for number, x in enumerate(rows, begin):
+                    self._learn_row(x, targets[number], float(weights[number]))
+        except BaseException:
+            if before is not None:
+                self.restore(before)
+            raise
+
+    def learn_passes(
+        self,
+        X: Any,
+        targets: Array,
+        weights: Array,
+        orders: Iterable[NDArray[np.int64]],
+        report: Callable[[int], bool],
+    ) -> None:
+        for order in orders:
+            for begin in range(0, order.size, _REPORTED):
+                some = order[begin : begin + _REPORTED]
+                self.learn(X[some], targets[some], weights[some])
+                if report(some.size):
+                    return
+
+    def learn_row(self, x: Array, target: Array, weight: float) -> None:
+        check_sizes(x, target)
+        if weight > 0.0 and x.size > self.function.n_features:  # new inputs
+            self.function.mixture.add_inputs(x.size - self.function.n_features)
+        self._learn_row(x, target, weight)
+
+    def _learn_row(self, x: Array, target: Array, weight: float) -> None:
+        """Learn a row whose numbers are not too large."""
+        self.n_samples += 1
+        if weight <= 0.0:
+            return
+        mixture, loss = self.function.mixture, self.objective.loss
+        codes = codes_of_targets(loss, target[np.newaxis], mixture.n_outputs)[0]
+        missed = mixture.learn(x, codes, weight)
+        self.recent_losses.append(missed)
+        self.history.add_one(missed, mixture.size, 0.0, 0.0, mixture.kind_weights)
+        if mixture.has_changed:
+            self.history.note_change(mixture.n_rows)  # counted like the history
+
+    def plan_passes(self, n_passes: int, weights: Array) -> Passes:
+        return Passes(n_passes, n_passes * len(weights))
+
+    def end_race(self) -> None:
+        """Do nothing: there are no candidates to choose from."""
+
+    def finish(self, take: Take | None = None) -> None:
+        """Do nothing: every row is learned at once."""
+
+    # -- the function and its outputs -----------------------------------------------------------
+
+    def current_function(self) -> StreamFunction:
+        return self.function
+
+    def evaluate_row(self, x: Array) -> Array:
+        return self.function.mixture.values(x)
+
+    def map_outputs(self, new: NewOutputs) -> None:
+        self.function.mixture.map_outputs(new.places, new.mixing)
+        self._replace_objective(new.objective)
+
+    # -- state ----------------------------------------------------------------------------------
+
+    def to_state(self, *, whole: bool = False) -> dict[str, Any]:
+        recent = np.array(self.recent_losses, dtype=np.float64)
+        return {**self._state_with(self.function.snapshot()), "recent_losses": recent}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._restore_with_function(state)
+        recent = state["recent_losses"]
+        if recent.ndim != 1 or recent.size > _N_LOSSES or not (recent >= 0.0).all():
+            raise ValueError("the losses of the last rows are out of their range")
+        self.recent_losses = deque(recent.tolist(), maxlen=_N_LOSSES)

@@ -1,22 +1,28 @@
 """Second-order learning in bounded memory: sums over rows, and the problems solved with them."""
 
-from mercer.numerics.factor import RidgeFactor, factor_ridge
-from mercer.sums.basis import (
-    CENTERS,
-    Basis,
-    FeatureTable,
-    KernelBasis,
-    check_same_basis,
-    choose_centers,
-)
+from mercer.numerics.dense import RidgeFactor, factor_ridge
 from mercer.sums.cells import Cell, CellsPart, LocalFunction, no_range
 from mercer.sums.correction import Correction
-from mercer.sums.exact import ExactFit, ExactRidge
 from mercer.sums.gradients import average_gradient_outer_product
 from mercer.sums.leaves import LeafBasis, TreesPart
 from mercer.sums.newton import NewtonSteps
-from mercer.sums.posterior import WeightPosterior, weight_posterior
-from mercer.sums.ridge import BasisPart, GlobalPart, RidgeStream, descend, squared_error
+from mercer.sums.ridge import (
+    CENTERS,
+    Basis,
+    BasisPart,
+    ExactFit,
+    ExactRidge,
+    FeatureTable,
+    GlobalPart,
+    KernelBasis,
+    RidgeStream,
+    WeightPosterior,
+    check_same_basis,
+    choose_centers,
+    descend,
+    squared_error,
+    weight_posterior,
+)
 from mercer.sums.rows import (
     Blocks,
     RevisitableRows,

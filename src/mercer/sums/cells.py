@@ -12,16 +12,18 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from mercer.kernels import Kernel, Mapped, Partitioned
-from mercer.kernels.cells import rows_by_cell
+from mercer.kernels.partitioned import rows_by_cell
 from mercer.maps import FixedMap
-from mercer.sums.basis import in_single
-from mercer.sums.exact import ExactFit, ExactRidge, scaled_product
 from mercer.sums.ridge import (
+    ExactFit,
+    ExactRidge,
     add_rows,
     check_regressions,
     descend,
     general_ridge,
+    in_single,
     merged,
+    scaled_product,
     solutions,
 )
 from mercer.sums.rows import Rows, distinct_rows

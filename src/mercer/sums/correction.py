@@ -13,8 +13,7 @@ from scipy.optimize import Bounds, minimize
 from mercer.kernels import Kernel
 from mercer.losses import Loss, loss_and_slopes
 from mercer.records import Config, Maybe, Numbers, Part, Record, Recorded
-from mercer.risks import Risk
-from mercer.risks.rows import RiskOfRows, risk_of_rows
+from mercer.risks import Risk, RiskOfRows, risk_of_rows
 from mercer.sums.rows import Rows
 from mercer.validation import positive, real
 

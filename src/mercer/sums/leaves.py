@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from mercer.kernels import Kernel, Linear
 from mercer.maps.leaves import Leaves, grow_leaves
-from mercer.sums.exact import ExactFit, ExactRidge
-from mercer.sums.ridge import BasisPart, descend_ridges, squared_error
+from mercer.sums.ridge import BasisPart, ExactFit, ExactRidge, descend_ridges, squared_error
 from mercer.sums.rows import Rows
 from mercer.sums.statistics import LeafFeatures
 

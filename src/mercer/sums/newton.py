@@ -9,9 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.numerics.factor import RidgeFactor, factor_ridge
+from mercer.numerics.dense import RidgeFactor, factor_ridge
 from mercer.records import Maybe, Numbers, Part, Record, Recorded
-from mercer.sums.basis import Basis
+from mercer.sums.ridge import Basis
 from mercer.sums.statistics import Statistics, Sums
 from mercer.validation import integer, positive, real
 

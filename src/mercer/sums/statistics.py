@@ -15,8 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer.numerics.factor import LEAST_JITTER, RidgeFactor, factor_ridge
-from mercer.numerics.lapack import add_products, pack, unpack
+from mercer.numerics.dense import (
+    LEAST_JITTER,
+    RidgeFactor,
+    add_products,
+    factor_ridge,
+    pack,
+    unpack,
+)
 from mercer.numerics.trees import equal_leaves, indicator_products, indicator_values
 from mercer.records import Numbers, Part, Record, Recorded, Triangle
 from mercer.validation import integer, positive, real

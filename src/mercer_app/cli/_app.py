@@ -12,6 +12,7 @@ import typer
 
 from mercer import __version__
 from mercer.threads import jobs
+from mercer_app.cli import Command
 from mercer_app.cli._options import (
     DemoOptions,
     EvaluateOptions,
@@ -24,7 +25,6 @@ from mercer_app.cli._options import (
     StreamOptions,
     ValueOptions,
 )
-from mercer_app.cli.command import Command
 from mercer_app.messages import guarded
 
 _COMMANDS = {

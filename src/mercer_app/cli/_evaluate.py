@@ -9,8 +9,7 @@ from mercer_app.cli._console import print_result
 from mercer_app.cli._inputs import note_dialects, reading
 from mercer_app.cli._options import EvaluateOptions
 from mercer_app.cli._report import evaluated, report, title_of
-from mercer_app.cli._stages import StageView
-from mercer_app.cli._workers import ONE_THREAD, check_alone, logged, workers_of
+from mercer_app.cli._workers import ONE_THREAD, StageView, check_alone, logged, workers_of
 from mercer_app.messages import file_name, note, shown
 from mercer_app.models.evaluation import check_test_data
 from mercer_app.models.files import as_learned, check_writable, load_table_rows, note_extra

@@ -32,13 +32,11 @@ from mercer.kernels import Kernel, as_kernel
 from mercer.losses import Loss, Quantile, as_loss
 from mercer.risks import Risk, as_risk
 from mercer.validation import check_integer, check_real
-from mercer_app.cli._choices import ExpansionName, Mode, Normalize, Task
 from mercer_app.cli._console import COMPILING, ProgressView, print_result
 from mercer_app.cli._inputs import note_dialects, reading
-from mercer_app.cli._options import FitOptions
+from mercer_app.cli._options import ExpansionName, FitOptions, Mode, Normalize, Task
 from mercer_app.cli._report import evaluated, notes_of, report, seen_rows, title_of
-from mercer_app.cli._stages import StageView
-from mercer_app.cli._workers import ONE_THREAD, check_alone, logged, workers_of
+from mercer_app.cli._workers import ONE_THREAD, StageView, check_alone, logged, workers_of
 from mercer_app.messages import Stopped, file_name, note, shown
 from mercer_app.models.evaluation import (
     Evaluation,

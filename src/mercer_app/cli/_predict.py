@@ -10,9 +10,9 @@ import numpy as np
 from mercer.inspection import describe_pairs
 from mercer_app.cli._inputs import is_arrow_pipe, note_dialects, reading
 from mercer_app.cli._options import PredictOptions
-from mercer_app.cli._stages import StageView
 from mercer_app.cli._workers import (
     ONE_THREAD,
+    StageView,
     check_alone,
     logged,
     workers_of,
@@ -33,8 +33,15 @@ from mercer_app.models.files import (
     piped_tables,
     table_writer,
 )
-from mercer_app.models.predictions import check_columns, check_interval, predicted_columns
-from mercer_app.models.shards import Asked, Workers, encoded_shard, of_shards
+from mercer_app.models.predictions import (
+    Asked,
+    Workers,
+    check_columns,
+    check_interval,
+    encoded_shard,
+    of_shards,
+    predicted_columns,
+)
 from mercer_app.rows import TableRows
 from mercer_cluster.shards import FileShard
 

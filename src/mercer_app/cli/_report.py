@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.columns.odd_cells import Unreadable
+from mercer.columns.null_values import Unreadable
 from mercer.inspection import describe, loss_units
 from mercer.losses import Squared
 from mercer_app.files import read_tables
@@ -18,9 +18,15 @@ from mercer_app.models.evaluation import Evaluation, evaluate, progress_error
 from mercer_app.models.files import column_types, columns_of, encoded_tables, values_of
 from mercer_app.report.figures import held_out_figures, run_figures
 from mercer_app.report.judged import LEARNED, JudgedRows, verdict_of_scores
-from mercer_app.report.matters import column_shares
-from mercer_app.report.units import Asked
-from mercer_app.report.whole import columns_to_show, judged, kept_back, words_of, write_whole
+from mercer_app.report.whole import (
+    Asked,
+    column_shares,
+    columns_to_show,
+    judged,
+    kept_back,
+    words_of,
+    write_whole,
+)
 from mercer_app.rows import TableRows
 
 ROWS_FOR_PICTURES = 20_000

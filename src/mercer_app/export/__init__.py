@@ -6,8 +6,7 @@ import os
 from typing import Any
 
 from mercer.model_file import replacing
-from mercer_app.export._kernels import ExportError
-from mercer_app.export._models import source_of
+from mercer_app.export.trees import ExportError, source_of
 
 __all__ = ["ExportError", "export_python"]
 

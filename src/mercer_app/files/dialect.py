@@ -15,8 +15,7 @@ from itertools import accumulate, chain, islice, pairwise, takewhile, tee
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from mercer.columns.null_values import NullValues
-from mercer.columns.odd_cells import ReadError
+from mercer.columns.null_values import NullValues, ReadError
 from mercer.columns.views import check_names
 from mercer.exceptions import Advice, InPython, ParameterError
 

@@ -15,13 +15,11 @@ from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.columns.null_values import NullValues
-from mercer.columns.odd_cells import ReadError, Unreadable, typed
+from mercer.columns.null_values import NullValues, ReadError, Unreadable, typed
 from mercer.columns.views import check_names, listed
 from mercer.exceptions import Advice
 from mercer.validation import check_integer
-from mercer_app.files.arrow_types import is_number_type, values_of, wider
-from mercer_app.files.csv_files import Csv, Unfit
+from mercer_app.files.csv_files import Csv, Unfit, is_number_type, values_of, wider
 from mercer_app.files.dialect import CsvDialect, CsvPath, ToldFile, check_names_of_file
 from mercer_app.files.places import (
     AnyFile,
@@ -116,7 +114,7 @@ def read_tables(
     Notes
     -----
     The type of a column is one that holds what all files have: numbers for whole numbers and
-    fractions, text for numbers and text (see ``mercer_app.files.arrow_types``). Of CSV files the
+    fractions, text for numbers and text (see ``mercer_app.files.csv_files``). Of CSV files the
     first 8 MiB and the last one are looked at, the last not of those that are compressed. Where
     nineteen of twenty cells are numbers in the end of a file, or in another one, the column stays
     one of numbers. Columns without any value there are taken as numbers. A cell elsewhere that is

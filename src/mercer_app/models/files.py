@@ -19,8 +19,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from mercer.columns.null_values import NullValues
-from mercer.columns.odd_cells import Unreadable
+from mercer.columns.null_values import NullValues, Unreadable
 from mercer.columns.readings import held_before
 from mercer.columns.views import listed
 from mercer.model_file import load_model, replacing

@@ -5,16 +5,15 @@ searched and read aloud, and whose colours follow the reader's light or dark the
 gives the same bytes.
 """
 
-from mercer_app.report._classes import class_figures
-from mercer_app.report._page import Section, write_report
-from mercer_app.report._quantities import quantity_figures
-from mercer_app.report._sections import (
+from mercer_app.report.figures import class_figures, figures_for, quantity_figures
+from mercer_app.report.page import (
+    Section,
     columns_section,
     race_section,
     risk_section,
     stream_section,
+    write_report,
 )
-from mercer_app.report.figures import figures_for
 from mercer_app.report.whole import report_model
 
 __all__ = [

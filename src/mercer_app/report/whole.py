@@ -1,16 +1,25 @@
-"""The whole report of a model: how good, where it errs, what matters, how it was found."""
+"""The whole report of a model: how good, where it errs, what matters, how it was found.
+
+What matters are the most important columns, and how predictions depend on them, in units of the
+columns.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from mercer.columns.views import is_table, view_table
-from mercer.display import row_losses
+from mercer.display import DependenceDisplay, ImportanceDisplay, row_losses
+from mercer.display.drawing import format_number, report_axes, report_style
+from mercer.estimators.estimator import answering_numbers
 from mercer.inspection import (
     describe,
     final_model,
@@ -21,33 +30,210 @@ from mercer.inspection import (
     race_table,
     targets_in_numbers,
 )
-from mercer_app.report._classes import MAX_NAMED_CLASSES, class_figures
-from mercer_app.report._errors import class_table, confused_table, group_table, worst_table
-from mercer_app.report._page import Section, write_report
-from mercer_app.report._quantities import quantity_figures
-from mercer_app.report._sections import columns_section, race_section, risk_section, stream_section
 from mercer_app.report.figures import (
+    MAX_NAMED_CLASSES,
+    class_figures,
     function_figures,
     held_out_figures,
     interval_figure,
+    quantity_figures,
     run_figures,
 )
 from mercer_app.report.judged import (
     HELD_OUT,
     JudgedRows,
+    class_table,
+    confused_table,
+    group_table,
     percent,
     verdict_of,
     verdict_of_scores,
     wilson,
+    worst_table,
 )
-from mercer_app.report.matters import column_shares, matters_section
-from mercer_app.report.units import Asked
+from mercer_app.report.page import (
+    Section,
+    columns_section,
+    race_section,
+    risk_section,
+    stream_section,
+    write_report,
+)
 from mercer_app.rows import TableRows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from mercer.estimators import Dependence
+
 Array = NDArray[np.float64]
+
+
+class Asked(NamedTuple):
+    """A model, as a report asks it.
+
+    Attributes
+    ----------
+    answers : estimator
+        Predicts for rows as they are given.
+    pictured : estimator
+        Predicts for rows in the units that pictures show.
+    shown : callable
+        Maps rows as the user gives them to such rows.
+    rows : array-like or None
+        Rows to predict, which were not learned; None if there are none.
+    """
+
+    answers: Any
+    pictured: Any
+    shown: Callable[[Any], Any]
+    rows: Any = None
+
+    @classmethod
+    def itself(cls, model: Any, rows: Any = None) -> Self:
+        """Return a model that takes rows as pictures show them, and answers numbers."""
+        model = answering_numbers(model)
+        return cls(model, model, lambda rows: rows, rows)
+
+    @classmethod
+    def by_inputs(cls, reads: TableRows, rows: Any = None) -> Self:
+        """Return a model of tables that takes inputs, which pictures show as the columns are."""
+        bare, columns = reads.estimator, reads.preprocessor
+        if reads.task == "rank":
+            return cls.itself(bare, rows)
+        centre, scale = _units(reads)
+
+        def shown(inputs: Any) -> Array:
+            return np.asarray(inputs * scale + centre, dtype=np.float64)
+
+        def inputs(rows: Any) -> NDArray[np.floating]:
+            return ((np.asarray(rows) - centre) / scale).astype(columns.dtype_)
+
+        units = FunctionTransformer(inputs, shown)
+        units.feature_names_in_ = np.array(columns.feature_names_out(), dtype=object)
+        units.n_features_in_ = columns.n_features_out_
+        return cls(bare, Pipeline([("units", units), ("model", bare)]), shown, rows)
+
+
+def _units(reads: TableRows) -> tuple[Array | float, Array | float]:
+    """Centre and scale of the inputs if these are the columns themselves, else 0 and 1."""
+    columns = reads.preprocessor.feature_names_in_
+    if reads.preprocessor.feature_names_out() != columns or reads.text_columns_:
+        return 0.0, 1.0
+    # Numbers are encoded by an affine map, which two points determine.
+    at = {name: np.array([0.0, 1.0]) for name in columns}
+    zero, one = np.asarray(reads.inputs(at), dtype=np.float64)
+    scale = 1.0 / (one - zero)
+    return -zero * scale, scale
+
+
+_MOST_BARS, _BAR = 15, 0.27  # inches
+_MOST_CURVES, _LEAST_CURVED = 4, 0.02
+_TEXT = (
+    "The bars say how much predictions change if a column gets the value of another row, as shares "
+    "that add up to 100 %; of classes it is their scores that change. The curves say what is "
+    "predicted on average if all rows had the same value in a column, and the thin lines what is "
+    "predicted for single rows. Both tell what the model goes by, and not what causes what."
+)
+
+
+def column_shares(model: Any) -> list[tuple[str, float]]:
+    """Return the columns of a model with their importances, the most important first.
+
+    Parameters
+    ----------
+    model : fitted estimator, or a Pipeline that ends in one
+        Any model; there are none of one without ``feature_importances_``.
+    """
+    last = final_model(model)
+    try:
+        shares = np.asarray(last.feature_importances_, dtype=float)
+    except (AttributeError, ValueError):
+        return []  # it answers on pairs only, or keeps no rows
+    called = last._explained().names
+    order = np.argsort(-shares, kind="stable")
+    return [(called[j], float(shares[j])) for j in order.tolist()]
+
+
+def matters_section(
+    model: Any,
+    rows: JudgedRows | None,
+    shares: list[tuple[str, float]],
+    figures: list[tuple[str, Figure]],
+) -> Section | None:
+    """Say which columns matter, and how.
+
+    Parameters
+    ----------
+    model : fitted estimator, or a Pipeline that ends in one
+        The model.
+    rows : JudgedRows or None
+        Rows to explain; for classes, the most common class is explained.
+    shares : list of (str, float)
+        As :func:`column_shares` returns them.
+    figures : list of (str, matplotlib Figure)
+        What shows the learned function itself, if anything does.
+    """
+    drawn: list[tuple[str, Figure]] = []
+    if any(share > 0.0 for _, share in shares):
+        with report_style():
+            drawn = [_bars(model, shares), *_curves(model, rows, shares)]
+    if not drawn and not figures:
+        return None
+    return Section("What matters", _TEXT if drawn else "", figures=[*drawn, *figures])
+
+
+def _bars(model: Any, shares: list[tuple[str, float]]) -> tuple[str, Figure]:
+    figure, ax = report_axes(height=1.1 + _BAR * max(3, min(len(shares), _MOST_BARS)))
+    ImportanceDisplay.from_estimator(model, ax=ax, max_columns=_MOST_BARS)
+    said = ", ".join(f"{name} {percent(share)}" for name, share in shares[:5])
+    figure.set_label(f"Bar chart of how much each column matters, the most first: {said}.")
+    return "How much each column matters", figure
+
+
+def _curves(
+    model: Any, rows: JudgedRows | None, shares: list[tuple[str, float]]
+) -> list[tuple[str, Figure]]:
+    """Draw how predictions depend on the first columns, those aside that are free text."""
+    output = None
+    if rows is not None and rows.classes is not None and len(rows.classes) > 2:
+        labels, counts = np.unique(rows.truth, return_counts=True)
+        output = labels[np.argmax(counts)]
+        if output not in rows.classes:
+            return []
+    figures: list[tuple[str, Figure]] = []
+    for name, share in shares:
+        if len(figures) >= _MOST_CURVES or share < _LEAST_CURVED:
+            break
+        try:
+            told = final_model(model).partial_dependence(name, output=output)
+        except ValueError:
+            continue  # free text has no order, and of several outputs none is the first
+        figures.append(_curve(told))
+        if part := _strongest_part(model, told, output):
+            figures.append(_curve(part))
+    return figures
+
+
+def _curve(told: Dependence) -> tuple[str, Figure]:
+    """Draw one curve."""
+    figure, ax = report_axes(height=3.4)
+    DependenceDisplay(dependence=told).plot(ax)
+    low, high = (format_number(float(end(told.values))) for end in (np.min, np.max))
+    figure.set_label(f"Prediction over {told.feature_name}: between {low} and {high} on average.")
+    return f"{told.quantity.capitalize()} over {told.feature_name}", figure
+
+
+def _strongest_part(model: Any, told: Dependence, output: Any) -> Dependence | None:
+    """Return the curve over that part of a date which matters most; None if none does."""
+    found: list[Dependence] = []
+    for name in told.parts:
+        with suppress(ValueError):  # it is always the same
+            found.append(final_model(model).partial_dependence(name, output=output))
+    best = max(found, key=lambda one: np.ptp(one.values), default=None)
+    return best if best is not None and np.ptp(best.values) > 0.5 * np.ptp(told.values) else None
+
+
 Captioned = tuple[str, "Figure"]
 
 _MOST_COLUMNS = 6  # next to a row in a table

@@ -21,8 +21,7 @@ import numpy as np
 from mercer import __version__
 from mercer.display.drawing import format_number
 from mercer_app.report.templating import as_it_is, templates
-from mercer_app.serve._answers import Answers, Told
-from mercer_app.serve._columns import Column
+from mercer_app.serve._answers import Answers, Column, Told
 
 _MOST_OPTIONS = 200  # categories in a list to choose from; with more, they are suggested
 _MOST_BARS = 10

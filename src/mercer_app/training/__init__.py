@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from mercer.columns.odd_cells import Unreadable
+from mercer.columns.null_values import Unreadable
 from mercer.component import to_config
 from mercer.exceptions import Advice
 from mercer.losses import Loss
@@ -22,18 +22,18 @@ from mercer.validation import check_integer
 from mercer_app.files import count_rows, read_tables
 from mercer_app.files.tables import Labelled
 from mercer_app.training._checkpoint import Checkpoint, checkpoint_path, fingerprint
-from mercer_app.training._checks import warn_if_no_pairs
-from mercer_app.training._estimator import (
+from mercer_app.training._row_stream import RowStream, shuffled_groups
+from mercer_app.training.tables import (
     RunPlan,
+    TableTraining,
     TrainingProgress,
     Watch,
     finish_with_revisits,
     make_estimator,
     offer_revisits,
     plan_run,
+    warn_if_no_pairs,
 )
-from mercer_app.training._row_stream import RowStream, shuffled_groups
-from mercer_app.training.tables import TableTraining
 from mercer_app.training.transitions import TransitionColumns
 
 __all__ = [

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from mercer.columns.odd_cells import Unreadable
+from mercer.columns.null_values import Unreadable
 from mercer.default import DefaultLearner
 from mercer.estimators.inputs import say_if_alike, values_by_column
 from mercer.estimators.pairs import group_order
@@ -26,7 +26,7 @@ from mercer.sums import Rows, RowsByNumber
 from mercer_app.files import read_tables, shuffled
 from mercer_app.files.tables import Labelled, in_place, looked_through, told_types
 from mercer_app.rows import TableRows
-from mercer_app.training._estimator import expansion_of
+from mercer_app.training.tables import expansion_of
 
 Result = TypeVar("Result")
 Grouped = tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]

@@ -15,8 +15,7 @@ import numpy as np
 
 from mercer.columns import TablePreprocessor
 from mercer.columns.forms import DateForm, NumberForm
-from mercer.columns.null_values import NullValues, number_of
-from mercer.columns.odd_cells import Unreadable
+from mercer.columns.null_values import NullValues, Unreadable, number_of
 from mercer.columns.readings import Reading, Readings, TargetForm, sure_quantities
 from mercer.columns.views import view_table
 from mercer.conformal import AdaptiveConformal
@@ -35,7 +34,7 @@ from mercer.validation import (
     text,
     truth,
 )
-from mercer_app.files.lines import Record
+from mercer_app.files.arrivals import Record
 from mercer_app.rows import TASKS, task_of
 
 _TRUTH = {"true": True, "false": False}

@@ -8,8 +8,7 @@ from contextlib import contextmanager, nullcontext
 from mercer.exceptions import Advice, InPython, ParameterError, Setting
 from mercer.validation import check_choice, check_integer
 from mercer_cluster.engines.dask import DaskEngine
-from mercer_cluster.engines.engine import Engine, Handle
-from mercer_cluster.engines.here import HereEngine
+from mercer_cluster.engines.engine import Engine, Handle, HereEngine
 from mercer_cluster.engines.ray import RayEngine
 
 __all__ = [

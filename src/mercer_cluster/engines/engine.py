@@ -3,20 +3,24 @@
 Work on many cores is a graph of tasks: functions that depend only on their arguments. So a task
 whose worker dies is run again, and nothing is lost or doubled. Engines all run a task by
 :func:`run`, which gives it its arguments, limits its threads, and packs its result or exception.
+
+The trivial engine, :class:`HereEngine`, runs tasks in this process, one after the other.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import signal
 import sys
 import threading
+import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -424,3 +428,155 @@ def environment_changes() -> Iterator[Callable[[], None]]:
                 changed[name] = value
         if not done:
             take_back()
+
+
+class HereEngine(Engine):
+    """Runs tasks in this process when they are submitted, one after the other.
+
+    What other engines do must equal what this one does. Values lie in memory, packed, until they
+    are released or their handles are gone.
+
+    Examples
+    --------
+    >>> from mercer_cluster.engines import HereEngine
+    >>> with HereEngine() as engine:
+    ...     whole, rest = engine.submit(divmod, 17, 5, n_parts=2)
+    ...     total = engine.submit(max, whole, rest)
+    ...     engine.get(total)
+    3
+    """
+
+    name = "here"
+    n_workers = 1
+
+    def put(self, value: Any) -> Handle:
+        return Handle(Packed.of(value).copied(), "put")
+
+    def submit(
+        self, work: Callable[..., Any], *arguments: Any, n_parts: int = 1, name: str = ""
+    ) -> Any:
+        check_parts(n_parts)
+        name = name_of(work, name)
+        # Plain arguments are packed, as they are for other engines.
+        places = (a.place if isinstance(a, Handle) else Packed.of(a) for a in arguments)
+        outcome = run(work, n_parts, name, *places)
+        if isinstance(outcome, list):
+            return [Handle(_own(one), name) for one in outcome]
+        return Handle(_own(outcome), name)
+
+    def completed(self, handles: Iterable[Handle]) -> Iterator[Handle]:
+        yield from handles
+
+    def get(self, handle: Handle) -> Any:
+        return unpack(handle.place)
+
+    def release(self, handles: Handle | Iterable[Handle]) -> None:
+        for handle in listed(handles):
+            handle.forget()
+
+    def shards(self, data: Any) -> list[Handle] | None:
+        return None
+
+    def close(self) -> None:
+        """Do nothing: the engine started nothing."""
+
+
+def _own(outcome: Packed | Failure) -> Packed | Failure:
+    # The task may have returned arrays that are used elsewhere, too.
+    return outcome.copied() if isinstance(outcome, Packed) else outcome
+
+
+_LOG = logging.getLogger("mercer_cluster")
+
+
+class Progress(NamedTuple):
+    """How far a run has come.
+
+    Attributes
+    ----------
+    stage : {"survey", "plan", "learn", "solve", "predict", "evaluate"}
+        Shards are surveyed, learned, predicted or evaluated; regions are solved. The plan is made
+        from a sample in this process, and reported at its start and end.
+    done, total : int
+        Tasks of the stage.
+    name : str
+        What the last task was about.
+    n_rows : int
+        Rows of the shard; 0 if rows are not counted.
+    n_workers : int
+        Workers of the engine.
+    seconds : float
+        Since the beginning of the stage.
+    """
+
+    stage: str
+    done: int
+    total: int
+    name: str
+    n_rows: int
+    n_workers: int
+    seconds: float
+
+
+Callback = Callable[[Progress], object] | None
+
+
+def tell(callback: Callback, progress: Progress) -> None:
+    """Tell the log and the callback."""
+    _LOG.info(
+        "%s %d/%d: %s%s after %.1f s",
+        progress.stage,
+        progress.done,
+        progress.total,
+        progress.name,
+        f", {progress.n_rows:,} rows" if progress.n_rows else "",
+        progress.seconds,
+    )
+    if callback is not None:
+        callback(progress)
+
+
+def watched(
+    workers: Engine,
+    stage: str,
+    handles: Sequence[Any],
+    names: Sequence[str],
+    rows: Callable[[int], int],
+    callback: Callback,
+) -> Iterator[int]:
+    """Wait for tasks, and report each one.
+
+    Parameters
+    ----------
+    workers : Engine
+        Who does them.
+    stage : str
+        See :class:`Progress`.
+    handles, names : sequence
+        Handles and names of the tasks.
+    rows : callable
+        Tells the rows of a task that is done, by its number.
+    callback : callable or None
+        Is given a :class:`Progress`.
+
+    Yields
+    ------
+    number : int
+        Number of a completed task.
+
+    Raises
+    ------
+    Exception
+        What a task raised.
+    """
+    start = time.perf_counter()
+    numbers = {id(handle): number for number, handle in enumerate(handles)}
+    for done, handle in enumerate(workers.completed(handles), 1):
+        number = numbers[id(handle)]
+        n_rows, seconds = rows(number), time.perf_counter() - start
+        name, n_workers = names[number], workers.n_workers
+        tell(
+            callback,
+            Progress(stage, done, len(handles), name, n_rows, n_workers, seconds),
+        )
+        yield number

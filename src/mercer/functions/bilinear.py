@@ -1,16 +1,17 @@
-r"""Bilinear functions on a dictionary: B(x, z) is a sum of C_ij k(d_i, x) k(d_j, z)."""
+"""Bilinear functions of two rows: a sum over pairs of points, or over pairs of random features."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from mercer.expansions import Expansion
-from mercer.functions._storage import Half, follow_slots, grown_capacity
-from mercer.functions.bilinear_function import BilinearFunction
+from mercer.expansions import Expansion, RandomFeatures
+from mercer.functions.feature_blocks import blocks_of
+from mercer.functions.function import Half, dense_rows, follow_slots, grown_capacity
 from mercer.kernels import Kernel
 from mercer.numerics.bilinear import (
     DEPENDENT,
@@ -26,14 +27,111 @@ from mercer.numerics.bilinear import (
     refresh_norms,
     trusted_inverse,
 )
-from mercer.numerics.komp import BOOKED_SHARE, absorb
-from mercer.numerics.row_loop import squared_tolerance
-from mercer.numerics.state import GREEDY
-from mercer.numerics.step import INVERSE, MERGE, PLAIN, REMOVE, RING
+from mercer.numerics.compression import (
+    BOOKED_SHARE,
+    GREEDY,
+    INVERSE,
+    MERGE,
+    PLAIN,
+    REMOVE,
+    RING,
+    absorb,
+)
+from mercer.numerics.loops import squared_tolerance
 from mercer.records import FLOATS, Numbers, Record
 from mercer.validation import integer, positive
 
 Array = NDArray[np.float64]
+
+# The common factor is multiplied into the coefficients when it falls below this.
+_SMALL = 1e-6
+
+
+class BilinearFunction(ABC):
+    """Base class of bilinear functions, with errors for what they do not support."""
+
+    n_outputs = 1
+    averaging = None
+    keeps_previous = False
+    promoted = ""
+    #: Slots of points that return in later steps; random features have none.
+    slots: NDArray[np.int64] = np.empty(0, np.int64)
+
+    kernel: Kernel
+    expansion: Expansion
+    n_features: int
+    n_steps: int
+    #: Number of dictionary points or of random features.
+    size: int
+    scale: float
+    #: The points last given to :meth:`current`, and their kernels or features.
+    _last: tuple[Any, NDArray[Any]] | None = None
+
+    @property
+    @abstractmethod
+    def coefficients(self) -> Array:
+        """Matrix C, shape (size, size)."""
+
+    @abstractmethod
+    def current(self, points: Any) -> Array:
+        """Values B(points_i, points_j), shape (n_points, n_points)."""
+
+    @abstractmethod
+    def bilinear(self, X1: Any, X2: Any) -> Array:
+        """Values B(X1_i, X2_i), shape (n,)."""
+
+    @abstractmethod
+    def _multiply(self, factor: float) -> None:
+        """Multiply the coefficients as they are stored."""
+
+    def shrink(self, factor: float) -> None:
+        """Multiply the function by ``factor`` in O(1)."""
+        self.scale *= factor
+        if self.scale < _SMALL:
+            self._multiply(self.scale)
+            self.scale = 1.0
+
+    def evaluate(self, X: Any) -> NoReturn:
+        """Raise an error: a bilinear function has no values at single points."""
+        raise ValueError(
+            "A bilinear function B(x, z) has values at pairs of points only. Use "
+            "`bilinear(X1, X2)`, or a pair kernel of first order such as 'difference' for scores "
+            "of single points."
+        )
+
+    def mix(self, mixing: Array) -> NoReturn:
+        """Raise an error: there is only one output."""
+        raise ValueError(
+            "The outputs of a bilinear function cannot be mixed: it has one. Objectives that move "
+            "several outputs at once need a pair kernel of first order."
+        )
+
+    def keep_previous(self) -> NoReturn:
+        """Raise an error: the previous function is not kept."""
+        raise ValueError(
+            "A bilinear function does not keep what it was before the last step. Objectives that "
+            "compare the two, such as risks, need a pair kernel of first order."
+        )
+
+    def previous(self, points: Any) -> NoReturn:
+        """Raise an error, as :meth:`keep_previous` does."""
+        self.keep_previous()
+
+    def forget(self) -> None:
+        """Discard what :meth:`current` remembered."""
+        self._last = None
+
+    @staticmethod
+    def refuse_averaging(averaging: float | None) -> None:
+        """Raise ``ValueError`` if averaged coefficients are requested."""
+        if averaging is not None:
+            raise ValueError(
+                f"Averaged coefficients are not kept for bilinear functions, got averaging="
+                f"{averaging!r}: it would double their size² numbers. Use average=None, or a pair "
+                "kernel of first order."
+            )
+
+
 Floats = NDArray[np.floating]
 Indices = NDArray[np.int64]
 
@@ -608,3 +706,214 @@ def _distinct(slots: Indices, block: Array) -> tuple[Indices, Array]:
     total = np.zeros((unique.size, unique.size))
     np.add.at(total, (where[:, None], where[None, :]), block)
     return unique, total
+
+
+# Number of blocks if the expansion leaves it open.
+_N_BLOCKS = 2
+# Rows evaluated at once.
+_ROWS_AT_ONCE = 4096
+
+
+_FEATURE_NUMBERS = Record(scale=positive(), n_steps=integer(low=0))
+_FEATURE_ARRAYS = Record(_coefficients=Numbers("n", "n", dtype=FLOATS))
+
+
+class BilinearFeatures(BilinearFunction):
+    r"""A bilinear function on a fixed number D of random features.
+
+    The features are the blocks 0, 1, ... of :class:`FeatureExpansion`, scaled so that their inner
+    products equal the kernel on average. They are never stored; C takes D² numbers. Every step is a
+    plain gradient step in C: there is no compression and no error.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With its numbers resolved.
+    expansion : RandomFeatures
+        D is ``block_size`` times ``max_blocks`` (2 if that is None). ``mode`` has no effect here;
+        ``growth`` and ``ridge`` must keep their defaults.
+    n_features : int
+        Number of inputs.
+    averaging : None
+        Not supported.
+
+    Raises
+    ------
+    ValueError
+        For ``growth`` or ``ridge``, a block size of "auto", averaging, or a kernel without
+        random features.
+
+    References
+    ----------
+    DSG, Section 2, for the features; Ying and Zhou, Section 1, for functions on pairs.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian
+    >>> B = BilinearFeatures(Gaussian(1.0), RandomFeatures(block_size=2048), 1)
+    >>> X = np.array([[0.0], [1.0]])
+    >>> error = B.add(X, np.array([[0.0, 1.0], [-1.0, 0.0]]), 0.0)  # k(0, x) k(1, z) - ...
+    >>> B.bilinear(X, X[::-1]).round(1)
+    array([ 0.6, -0.6])
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        expansion: RandomFeatures,
+        n_features: int,
+        averaging: float | None = None,
+    ) -> None:
+        self.refuse_averaging(averaging)
+        if expansion.growth not in ("auto", "fixed") or expansion.ridge != "auto":
+            raise ValueError(
+                "A bilinear function has a fixed number of random features and makes plain "
+                f"gradient steps, got growth={expansion.growth!r} and ridge={expansion.ridge!r}. "
+                "Leave both at 'auto'; RandomFeatures(mode='cyclic', max_blocks=...) sets the "
+                "number of blocks."
+            )
+        self.kernel, self.expansion, self.n_features = kernel, expansion, n_features
+        self._blocks = blocks_of(expansion, kernel, n_features)
+        self.n_blocks = int(expansion.max_blocks or _N_BLOCKS)
+        self.n_steps, self.scale = 0, 1.0
+        self.size = self.n_blocks * self._blocks.block_size
+        self._coefficients = np.zeros((self.size, self.size), self.dtype)
+
+    # -- the function ---------------------------------------------------------------------------
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of features and coefficients."""
+        return self._blocks.dtype
+
+    @property
+    def coefficients(self) -> Array:
+        """Matrix C, shape (size, size)."""
+        return self.scale * self._coefficients.astype(np.float64)
+
+    def random_features(self, X: Any) -> Floats:
+        """Return random features of rows: B(x, z) = random_features(x) C random_features(z)'.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        Z : ndarray of shape (n, size)
+            With E[Z Z'] = kernel(X).
+
+        Raises
+        ------
+        ValueError
+            If a value exceeds the range of the type, or a row is outside the kernel's domain.
+        """
+        rows = dense_rows(X, self.dtype, self.expansion.precision)
+        Z: Floats = self._blocks.of_first(self.n_blocks, self._blocks.prepare(rows))
+        Z /= self.dtype.type(np.sqrt(self.n_blocks))
+        return Z
+
+    def current(self, points: Floats) -> Array:
+        """Return the values of B at all pairs of some points, and remember their features.
+
+        Parameters
+        ----------
+        points : ndarray of shape (n_points, n_features)
+            The points of one step.
+
+        Returns
+        -------
+        values : ndarray of shape (n_points, n_points)
+            B(points_i, points_j).
+        """
+        Z = self.random_features(points)
+        self._last = (points, Z)
+        return self.scale * (Z @ self._coefficients @ Z.T).astype(np.float64)
+
+    def bilinear(self, X1: Any, X2: Any) -> Array:
+        """Return the values of B at pairs of points.
+
+        Parameters
+        ----------
+        X1, X2 : ndarray or CSR matrix of shape (n, n_features)
+            First and second points.
+
+        Returns
+        -------
+        values : ndarray of shape (n,)
+        """
+        values = np.zeros(X1.shape[0])
+        for start in range(0, values.size, _ROWS_AT_ONCE):
+            rows = slice(start, start + _ROWS_AT_ONCE)
+            left = self.random_features(X1[rows]) @ self._coefficients
+            values[rows] = np.einsum("ij,ij->i", left, self.random_features(X2[rows]))
+        return self.scale * values
+
+    # -- one step -------------------------------------------------------------------------------
+
+    def _multiply(self, factor: float) -> None:
+        self._coefficients *= self.dtype.type(factor)
+
+    def add(
+        self,
+        points: Floats,
+        coefficients: Array,
+        tolerance: float,
+        before: Indices | None = None,
+        after: Indices | None = None,
+    ) -> float:
+        r"""Add :math:`\sum_{ij} V_{ij}\, k(x_i, \cdot)\, k(x_j, \cdot)`.
+
+        Parameters
+        ----------
+        points : ndarray of shape (n_points, n_features)
+            Points. If they are the array last given to :meth:`current`, its features are reused.
+        coefficients : ndarray of shape (n_points, n_points)
+            V.
+        tolerance, before, after
+            Not used, since nothing is compressed.
+
+        Returns
+        -------
+        error : float
+            0.
+        """
+        rows, columns = coefficients.any(axis=1), coefficients.any(axis=0)
+        if self._last is not None and self._last[0] is points:
+            Z = self._last[1]
+        else:
+            Z = self.random_features(points)
+        self._last = None
+        block = (coefficients[np.ix_(rows, columns)] / self.scale).astype(self.dtype)
+        if block.size:
+            self._coefficients += Z[rows].T @ (block @ Z[columns])
+        self.n_steps += 1
+        return 0.0
+
+    # -- state ----------------------------------------------------------------------------------
+
+    def snapshot(self, *, packed: bool = True) -> dict[str, Any]:
+        """Return copies of everything that a step changes; for :meth:`restore`.
+
+        Parameters
+        ----------
+        packed : bool, default=True
+            Has no effect: C need not be symmetric.
+        """
+        return {"numbers": _FEATURE_NUMBERS.written(self), "arrays": _FEATURE_ARRAYS.written(self)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore a :meth:`snapshot`, bit for bit.
+
+        Raises
+        ------
+        ValueError
+            If the arrays do not fit.
+        """
+        numbers = _FEATURE_NUMBERS.read(state["numbers"], {})
+        arrays = _FEATURE_ARRAYS.read(state["arrays"], {"n": self.size})
+        if arrays["_coefficients"].dtype != self.dtype:
+            raise ValueError("The coefficients of the random features do not fit the function.")
+        vars(self).update(numbers | arrays)
+        self.forget()

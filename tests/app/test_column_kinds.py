@@ -694,7 +694,7 @@ def test_a_target_written_as_amounts_is_a_quantity(tmp_path, rng):
 
 
 def test_the_guide_shows_what_the_command_says(tmp_path, monkeypatch, mercer):
-    page = (Path(__file__).parents[1] / "docs/guide/columns.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/guide/columns.md").read_text()
     block, shown = (re.search(rf"```{kind}\n(.*?)```", page, re.DOTALL)[1]
                     for kind in ("python", "text"))  # fmt: skip
     monkeypatch.chdir(tmp_path)

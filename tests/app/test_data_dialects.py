@@ -25,8 +25,7 @@ from mercer_app.files import (
 from mercer_app.files.arrivals import Lines
 from mercer_app.files.dialect import sniff
 from mercer_app.files.tables import file_parts, place_of, unusual_files
-from mercer_app.training import FileTraining
-from mercer_app.training._checkpoint import fingerprint
+from mercer_app.training import FileTraining, fingerprint
 
 TOWNS = {"town": ["Köln", "Bonn"], "height": [53.5, 60.25]}
 

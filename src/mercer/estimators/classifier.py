@@ -17,14 +17,7 @@ from sklearn.utils.validation import column_or_1d
 from mercer.component import own_copy
 from mercer.estimators.fitting import Data, Given, LossEstimator
 from mercer.estimators.inputs import check_weights
-from mercer.estimators.one_row import (
-    learn_as_batch,
-    learn_row,
-    learn_text,
-    remember_names,
-    score_one,
-    vector_to_learn,
-)
+from mercer.estimators.one_row import learn_as_batch, learn_target, score_one
 from mercer.estimators.start import Plan
 from mercer.estimators.targets import (
     Classes,
@@ -442,15 +435,8 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
             or not self._is_tuned()
         ):
             return self._learn_slowly(x, y, sample_weight)
-        try:
-            row = vector_to_learn(self, x)
-        except (TypeError, ValueError):
-            if learn_text(self, x, np.asarray([y]), sample_weight):
-                return self
-            raise
-        learn_row(self, row, entry[0], sample_weight)
-        known.counts[entry[1]] += 1.0
-        remember_names(self, x)
+        if learn_target(self, x, y, entry[0], sample_weight):
+            known.counts[entry[1]] += 1.0
         return self
 
     def _learn_slowly(self, x: Any, y: Any, sample_weight: float) -> Self:

@@ -159,6 +159,22 @@ def remember_names(model: Any, x: Any) -> None:
         _adopt_names(model, _names_after(model, x))
 
 
+def learn_target(model: Any, x: Any, y: Any, target: Array, sample_weight: float) -> bool:
+    """Learn one row, whose encoded target is known, by the fastest way; return whether so.
+
+    Text in a new column of a stream of numbers is learned by ``partial_fit`` instead.
+    """
+    try:
+        row = vector_to_learn(model, x)
+    except (TypeError, ValueError):
+        if learn_text(model, x, np.asarray([y]), sample_weight):
+            return False
+        raise
+    learn_row(model, row, target, sample_weight)
+    remember_names(model, x)
+    return True
+
+
 def learn_row(model: Any, row: Array, target: Array, sample_weight: float) -> None:
     """Learn one checked row by the fastest way, and perhaps keep it for explanations."""
     _learn_quickly(model, row, target, sample_weight)

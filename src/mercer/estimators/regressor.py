@@ -17,14 +17,7 @@ from sklearn.utils.validation import check_array
 from mercer.component import own_copy
 from mercer.estimators.fitting import Data, Given, LossEstimator
 from mercer.estimators.inputs import check_weights, finite_or_where
-from mercer.estimators.one_row import (
-    learn_as_batch,
-    learn_row,
-    learn_text,
-    remember_names,
-    score_one,
-    vector_to_learn,
-)
+from mercer.estimators.one_row import learn_as_batch, learn_target, score_one
 from mercer.estimators.start import Plan, centre_of, mean_and_deviation, solves
 from mercer.estimators.targets import Numbers, Targets, curvature_at, target_unit, warn_of_targets
 from mercer.exceptions import ParameterError
@@ -402,14 +395,7 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         if not self._is_tuned() or self._columns is not None:
             learn_as_batch(self, x, target[np.newaxis], sample_weight)
             return self
-        try:
-            row = vector_to_learn(self, x)
-        except (TypeError, ValueError):
-            if learn_text(self, x, target[np.newaxis], sample_weight):
-                return self
-            raise
-        learn_row(self, row, known.encode(target)[0], sample_weight)
-        remember_names(self, x)
+        learn_target(self, x, target, known.encode(target)[0], sample_weight)
         return self
 
     def predict_one(self, x: Any) -> Any:

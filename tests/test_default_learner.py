@@ -163,7 +163,7 @@ def test_single_rows_are_as_many_at_once(small, monkeypatch):
 @TASKS
 def test_there_is_an_answer_after_every_row(task):
     X, y = data_of(task, 25)
-    model = model_of(task)
+    model = model_of(task, expansion=Auto())
     for i in range(25):
         model.partial_fit(X[i : i + 1], y[i : i + 1])
         values = values_of(model, X)
@@ -224,7 +224,8 @@ def from_file(model, tmp_path):
 )
 def test_a_stored_model_goes_on_bit_for_bit(task, n, solve, small, tmp_path):
     X, y = data_of(task, n + 70)
-    model = stream(model_of(task), X[:n], y[:n], range(30, n, 100), range(150))
+    model = model_of(task, expansion=Auto())  # few rows alone begin the default of streams
+    stream(model, X[:n], y[:n], range(30, n, 100), range(150))
     if solve:
         model.predict(X[:1])
     twins = [from_file(model, tmp_path), pickle.loads(pickle.dumps(model))]
@@ -302,7 +303,9 @@ def test_a_fitted_model_that_learned_more_keeps_its_sums(small, tmp_path, monkey
 @pytest.mark.parametrize("n", STAGES.values())
 def test_numbers_out_of_all_proportion_are_refused_and_forgotten(n, small):
     X, y = numbers(n + 40)
-    model, twin = (stream(KernelRegressor(), X[:n], y[:n], [n // 2]) for _ in range(2))
+    model, twin = (
+        stream(KernelRegressor(expansion=Auto()), X[:n], y[:n], [n // 2]) for _ in range(2)
+    )
     with pytest.raises(ValueError, match="inputs reach 1e\\+200"):
         model.partial_fit(np.vstack([X[n:], 1e200 * np.ones((1, 3))]), np.append(y[n:], 0.0))
     with pytest.raises(ValueError, match="targets reach 1e\\+200"):
@@ -314,7 +317,9 @@ def test_numbers_out_of_all_proportion_are_refused_and_forgotten(n, small):
 
 def test_a_new_class_in_rows_that_are_refused_is_forgotten(small):
     X, y = classes(400)
-    model, twin = (stream(KernelClassifier(), X[:350], y[:350], [150]) for _ in range(2))
+    model, twin = (
+        stream(KernelClassifier(expansion=Auto()), X[:350], y[:350], [150]) for _ in range(2)
+    )
     with pytest.raises(ValueError, match="inputs reach"):
         model.partial_fit(np.full((1, 3), 1e200), [9])
     assert_array_equal(model.classes_, [0, 1])
@@ -362,7 +367,7 @@ def test_classes_that_come_late_are_learned_with_a_race(small):
     X, y = make_blobs(900, centers=5, cluster_std=0.7, random_state=0)
     y_late = y.copy()
     y_late[:600] = np.minimum(y[:600], 2)
-    model = KernelClassifier()
+    model = KernelClassifier(expansion=Auto())
     for start in range(0, 600, 100):
         rows = slice(start, start + 100)
         known = y[rows] < 2 + (start > 300)

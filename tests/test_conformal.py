@@ -845,10 +845,11 @@ def test_a_stream_writes_intervals_and_goes_on_with_them(mercer, tmp_path):
     assert mercer(*asked, *kept)[0] == 0
     assert (tmp_path / "again.jsonl").read_bytes() == out.read_bytes()
     arrow = tmp_path / "said.arrow"
+    rows[:120].to_csv(data, index=False)
     assert mercer(*asked, "--predictions", arrow, "--task", "regression")[0] == 0
     table = pyarrow.ipc.open_stream(arrow).read_all()
     assert table.column_names == ["row", "prediction", "lower", "upper"]
-    assert_allclose(table["upper"].to_pandas(), said["upper"])
+    assert_allclose(table["upper"].to_pandas(), said["upper"][:120])
 
 
 def test_a_stream_of_classes_has_no_intervals(mercer, tmp_path):

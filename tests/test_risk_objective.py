@@ -427,7 +427,7 @@ def test_all_trackers_reach_the_same_minimum(rule, pairs, expansion):
 )
 @pytest.mark.parametrize("risk", ["cvar:0.7", "semideviation", "semivariance"])
 def test_classifiers_take_risks_of_every_loss(loss, risk):
-    X, y = wave(900, outliers=0.0)
+    X, y = wave(450, outliers=0.0)
     labels = np.digitize(y, [0.0, 2.0])
     model = KernelClassifier(
         loss, risk=risk, random_state=0, kernel=Gaussian(0.1), n_passes=3, expansion="komp"
@@ -638,8 +638,8 @@ NAMES = ["cvar:0.9", "cvar:0.5", "entropic", "semideviation", "semivariance"]
 @pytest.mark.parametrize("risk", NAMES)
 @pytest.mark.parametrize("call", ["fit", "partial_fit"])
 def test_rows_without_weight_may_hold_anything(risk, call):
-    X, y = wave(1500, outliers=0.0)
-    weights = np.where(np.random.default_rng(1).uniform(size=1500) < 0.8, 1.0, 0.0)
+    X, y = wave(600, outliers=0.0)
+    weights = np.where(np.random.default_rng(1).uniform(size=600) < 0.8, 1.0, 0.0)
     weights[:40] = 0.0  # a whole first batch, too
     models = [
         KernelRegressor(risk=risk, kernel=Gaussian(0.1), random_state=0, expansion="komp")
@@ -676,11 +676,11 @@ def test_the_level_of_the_weights_does_not_move_what_is_tracked(rule, levels):
 @pytest.mark.parametrize("risk", NAMES)
 def test_losses_may_all_become_zero(risk, expansion):
     rng = np.random.default_rng(0)
-    X = np.vstack([rng.normal(-5, 0.3, (200, 2)), rng.normal(5, 0.3, (200, 2))])
-    y = np.repeat([0, 1], 200)
-    order = rng.permutation(400)
+    X = np.vstack([rng.normal(-5, 0.3, (100, 2)), rng.normal(5, 0.3, (100, 2))])
+    y = np.repeat([0, 1], 100)
+    order = rng.permutation(200)
     model = KernelClassifier(
-        "hinge", risk=risk, batch_size=100, random_state=0, expansion=EXPANSIONS[expansion]
+        "hinge", risk=risk, batch_size=50, random_state=0, expansion=EXPANSIONS[expansion]
     )
     model.fit(X[order], y[order])
     for _ in range(3):

@@ -240,11 +240,14 @@ LOSSES = {"quantiles": Quantile([0.2, 0.8]), "huber": Huber(0.3), "poisson": Poi
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_streams_go_on_from_files_through_all_stages(name, quick, tmp_path):
-    X, _, y, _ = spread(900)
+def test_streams_go_on_from_files_through_all_stages(name, quick, tmp_path, monkeypatch):
+    X, _, y, _ = spread(450)
     y = np.round(np.exp(0.5 * y)) if name == "poisson" else y
+    race = QUICK.race._replace(small=200, cells_rows=300)
+    settings = QUICK._replace(race=race, first_rows=300, waiting=75)
+    monkeypatch.setattr(DefaultLearner, "settings", settings)
     model = KernelRegressor(LOSSES[name], random_state=0)
-    for start, stop in ((0, 70), (70, 350), (350, 680), (680, 900)):
+    for start, stop in ((0, 70), (70, 175), (175, 340), (340, 450)):
         model.partial_fit(X[start:stop], y[start:stop])
         model.save(tmp_path / "model")
         loaded = load_model(tmp_path / "model")

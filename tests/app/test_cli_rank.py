@@ -276,7 +276,7 @@ def test_classes_are_known_from_the_first_rows_read(files, mercer, tmp_path):
         [*MODELS["click"], "--buffer", "reservoir:20"],
         MODELS["skew"],
         [*MODELS["click"], "--expansion", "random_features", "--mode", "faithful"],
-        [*MODELS["query"], "--expansion", "random_features"],
+        [*MODELS["query"], "--expansion", "random_features", "--block-size", "16"],
     ],
     ids=["classes", "groups", "reservoir", "second order", "features", "newton"],
 )
@@ -285,6 +285,8 @@ def test_a_killed_run_goes_on_bit_for_bit(files, mercer, tmp_path, words, monkey
 
     # Faithful features learn in batches of 256 rows.
     chunk, n = (256, 700) if "faithful" in words else (100, 240)
+    if words == MODELS["skew"]:  # kernels of pairs take time
+        chunk, n = 50, 120
     monkeypatch.setattr(_row_stream, "_CHUNK", chunk)
     pq.write_table(pq.read_table(files / "train.parquet").slice(0, n), tmp_path / "d.parquet")
     run_ = ["fit", tmp_path / "d.parquet", *words, "--passes", "2"]

@@ -122,7 +122,8 @@ FILES = {
                             f"{N} (different|rows)"),
     "amounts as target.csv": (text({"x": X, "y": [f"${v:,.0f}" for v in 5000 + 1000 * Q]}), "", 0,
                               "regression of 'y' .guessed: numbers written as"),
-    **{f"{name} classes.csv": (codes(k), "", 0, f"classification of 'y' .guessed: {k} evenly")
+    **{f"{name} classes.csv": (codes(k, 6), "", 0,
+                               f"classification of 'y' .guessed: {k} evenly")
        for name, k in TALL.items()},
     "ages.csv": (with_column("z", Z, np.clip(DRAWN.normal(45, 12, N), 18, 90).astype(int)), "", 0,
                  "regression of 'y'"),

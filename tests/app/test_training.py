@@ -13,14 +13,14 @@ import pytest
 from pyarrow import csv as pyarrow_csv
 from sklearn.metrics import log_loss
 
-from mercer import KernelClassifier, load_model
+from mercer import KernelClassifier, expansions, load_model
 from mercer.default import DefaultLearner
 from mercer.expansions import KOMP, Auto, Budget, Dictionary, RandomFeatures
 from mercer.kernels import Gaussian
 from mercer_app.training import FileTraining, _row_stream, checkpoint_path, tables
 from quick import FEW_POINTS
 
-pytestmark = pytest.mark.usefixtures("quick_race")
+pytestmark = pytest.mark.usefixtures("quick_race", "few_steps")
 
 SMALL = KOMP(max_size=40)
 
@@ -144,17 +144,17 @@ CONFIGURATIONS = {
     "budget": {"options": {"expansion": Budget(30), "kernel": Gaussian(1.0)}},
     "balanced": {"options": {"class_weight": "balanced"}},
     "in order": {"shuffle_buffer": 0},
-    "small buffer": {"shuffle_buffer": 750},
+    "small buffer": {"shuffle_buffer": 375},
     "hinge, last iterate": {"loss": "hinge", "options": {"average": None}},
-    "random features": {"options": {"expansion": RandomFeatures(100)}, "n_passes": 2},
+    "random features": {"options": {"expansion": RandomFeatures(20)}, "n_passes": 2},
     "random features, large batches": {
-        "options": {"expansion": RandomFeatures(64), "batch_size": 750}
+        "options": {"expansion": RandomFeatures(16), "batch_size": 375}
     },
     "faithful random features": {"options": {"expansion": RandomFeatures(16, mode="faithful")}},
     "cyclic random features": {
-        "options": {"expansion": RandomFeatures(64, mode="cyclic", max_blocks=3)}
+        "options": {"expansion": RandomFeatures(16, mode="cyclic", max_blocks=3)}
     },
-    "dictionary": {"options": {"expansion": Dictionary(50)}},
+    "dictionary": {"options": {"expansion": Dictionary(20)}},
     "novelty": {"task": "novelty"},
     "novelty, random features": {
         "task": "novelty",
@@ -165,21 +165,20 @@ CONFIGURATIONS = {
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_a_stopped_training_resumes_to_the_same_bytes(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(_row_stream, "_CHUNK", 2048)
+    monkeypatch.setattr(_row_stream, "_CHUNK", 1024)
+    monkeypatch.setattr(expansions, "_FIRST_ROWS", 1000)  # a dictionary has points when it stops
     data = tmp_path / "data.parquet"
-    pq.write_table(rows(3000), data)
+    pq.write_table(rows(1500), data)
     settings = CONFIGURATIONS[name]
     training(data, **settings).start().run(tmp_path / "whole")
     out = tmp_path / "m"
     assert (
-        not training(data, **settings)
-        .start()
-        .run(out, checkpoint_every=250, callback=stop_at(1750))
+        not training(data, **settings).start().run(out, checkpoint_every=250, callback=stop_at(875))
     )
     assert not out.exists()
     again = training(data, **settings).resume(checkpoint_path(out))
     # Chunks of random features are all of full length: their cuts show in the last digits.
-    within = 3250 if "large" in name else 2500 if "random" in name else 2250
+    within = 1625 if "large" in name else 1250 if "random" in name else 1125
     assert again.n_rows_ < within
     assert again.run(out)
     assert out.read_bytes() == (tmp_path / "whole").read_bytes()

@@ -220,8 +220,8 @@ EXPANSIONS = {
     "komp": KOMP(max_size=40),
     "budget": Budget(30, "merge"),
     "full": Full(max_size=50),
-    "features": RandomFeatures(50),
-    "stream": Stream(),
+    "features": RandomFeatures(50, min_steps=8),
+    "stream": Stream(n_features=32, points=20),
 }
 
 
@@ -281,7 +281,7 @@ FAMILIES = {
     "novelty": (lambda: quantity(NoveltyDetector()), "decision_function", None),
     **{
         f"process, {method}": (
-            lambda how=method: quantity(GaussianProcessRegressor(method=how)),
+            lambda how=method: quantity(GaussianProcessRegressor(method=how, n_features=50)),
             "predict",
             None,
         )

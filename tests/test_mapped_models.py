@@ -24,14 +24,14 @@ from mercer.expansions import (
 )
 from mercer.kernels import Gaussian
 
-pytestmark = pytest.mark.usefixtures("quick_race")
+pytestmark = pytest.mark.usefixtures("quickest_race", "few_steps")
 
 RNG = np.random.default_rng(0)
 N = 400
 X = RNG.normal(size=(N, 2))
 LABELS = (X[:, 0] > 0.0).astype(int) + (X[:, 1] > 0.5)
 TARGETS = np.sin(2.0 * X[:, 0]) + X[:, 1]
-FIRST, LATER = slice(0, 200), slice(200, N)
+FIRST, LATER = slice(0, 100), slice(100, 160)
 EXPANSIONS = [
     Full(),
     KOMP(),

@@ -18,7 +18,7 @@ from mercer.losses import AbsoluteError, EpsilonInsensitive, Huber, Quantile
 from mercer.maps import Standardize
 from mercer.schedules import Relative
 
-pytestmark = pytest.mark.usefixtures("quick_race", "quick_correction")
+pytestmark = pytest.mark.usefixtures("quickest_race", "quick_correction")
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-3.0, 3.0, size=(300, 2))
@@ -49,7 +49,7 @@ def test_a_target_in_another_unit_gives_the_same_model_in_that_unit(in_units, ex
 
     def prediction(s):
         model = KernelRegressor(in_units(s), expansion=expansion, random_state=0)
-        return model.fit(X, s * Y).predict(X).reshape(300, -1) / s
+        return model.fit(X[:210], s * Y[:210]).predict(X).reshape(300, -1) / s
 
     expected = prediction(1.0)
     for s in (2.0**-14, 2.0**18):

@@ -24,7 +24,7 @@ from mercer_app.rows import TableRows
 
 matplotlib.use("Agg")
 pytestmark = pytest.mark.usefixtures(
-    "quick_race", "quick_correction", "undrawn", "rough_importances"
+    "quickest_race", "quick_correction", "undrawn", "rough_importances"
 )
 
 N = 300

@@ -276,7 +276,8 @@ def test_figures_of_a_classifier(model, n_features, n_classes, expected, tmp_pat
     X, y = rows(n_features, n_classes)
     figures = figures_for(with_run(model.fit(X, y)), X, y)
     assert_captions(figures, expected)
-    Page(report_text(tmp_path / "r.html", figures=figures[2:]))  # those of a run are above
+    if (n_features, n_classes) not in ((4, 2), (4, 3)):  # whose figures are all among the others'
+        Page(report_text(tmp_path / "r.html", figures=figures[2:]))  # those of a run are above
 
 
 @pytest.mark.parametrize(
@@ -292,7 +293,8 @@ def test_figures_of_a_regressor(n_features, n_outputs, function, tmp_path):
     for truth in (y,) if n_outputs == 1 else (y, X[:, 0]):
         figures = figures_for(model, X, truth)
         assert_captions(figures, expected + ["The learned"] * function)
-    Page(report_text(tmp_path / "r.html", figures=figures[2:]))  # those of a run are above
+    if (n_features, n_outputs) in ((1, 3), (2, 1), (5, 12)):  # together all kinds of figures
+        Page(report_text(tmp_path / "r.html", figures=figures[2:]))  # those of a run are above
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 14, 20])

@@ -37,7 +37,7 @@ check: $(VENV)/.dev  ## what CI runs besides the tests
 	$(BIN)/mypy
 
 docs: $(VENV)/.docs  ## build the pages, examples and all: docs/_build/html/index.html
-	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -j 2 -W --keep-going -b html docs docs/_build/html
 
 benchmarks: $(VENV)/.dev  ## measure again and rewrite docs/benchmarks.md (long)
 	$(BIN)/python benchmarks/run.py

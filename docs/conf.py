@@ -13,6 +13,7 @@ import matplotlib  # noqa: E402
 matplotlib.use("Agg")
 
 import api_pages  # noqa: E402
+import compiled_once  # noqa: E402
 import thumbnails  # noqa: E402
 
 import mercer  # noqa: E402
@@ -43,6 +44,7 @@ myst_heading_anchors = 3  # README and the pages link to headings
 # -- reference -----------------------------------------------------------------------------------
 
 api_pages.write(HERE / "api")
+compiled_once.install()
 autosummary_generate = True
 autosummary_imported_members = True
 autodoc_typehints = "none"  # the docstrings say types, shapes and units
@@ -84,6 +86,12 @@ def _skip(app, what, name, member, skip, options):
     return True if module.startswith(("sklearn.", "river.")) else skip
 
 
+def _own_branch(app, pagename, templatename, context, doctree):
+    """Open in the sidebar what leads to the page only: all pages on every page is quadratic."""
+    whole = context["toctree"]
+    context["toctree"] = lambda **options: whole(**{**options, "collapse": True})
+
+
 # -- gallery -------------------------------------------------------------------------------------
 
 #: Folders of examples/, in the order of the page.
@@ -109,6 +117,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": None,
     "reset_modules": (),  # neither seaborn nor pyplot needs it; warnings stay errors elsewhere
     "abort_on_example_error": True,
+    "parallel": True,  # as many processes as Sphinx has
 }
 suppress_warnings = ["config.cache"]  # sphinx-gallery's settings cannot be pickled
 
@@ -131,5 +140,6 @@ html_math_renderer = "mathml"
 def setup(app):
     """Register what is done to members and their docstrings."""
     app.connect("builder-inited", thumbnails.use, priority=900)  # after the examples have run
+    app.connect("html-page-context", _own_branch, priority=400)  # before furo takes it
     app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-process-docstring", _escape_fitted, priority=400)  # before numpydoc

@@ -16,7 +16,7 @@ from mercer import ValueFunction
 # Position and velocity, both of a size of about 1; the policy pushes where the car is moving, most
 # of the time.
 
-N_ROWS = 40_000
+N_ROWS = 20_000
 DISCOUNT = 0.98
 SCALE = np.array([0.5, 0.04])
 N_EPISODES = 10

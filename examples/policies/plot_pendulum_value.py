@@ -17,7 +17,7 @@ from mercer import ValueFunction
 # Cosine, sine and velocity, all of a size of about 1. The policy pumps energy in until the pendulum
 # is up, and then holds it there.
 
-N_ROWS = 40_000
+N_ROWS = 20_000
 DISCOUNT = 0.95
 SCALE = np.array([1.0, 1.0, 4.0])
 N_EPISODES = 20

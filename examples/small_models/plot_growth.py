@@ -22,7 +22,7 @@ from mercer.kernels import Gaussian
 # %%
 # Overlapping classes, and the same kernel for all.
 
-N_ROWS = 16_000
+N_ROWS = 12_000
 LENGTH = 1.0
 
 

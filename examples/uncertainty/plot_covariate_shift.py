@@ -29,7 +29,7 @@ now = rng.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]], size
 
 model = DensityRatio(kernel=Gaussian(1.5), regularization=1e-3, n_passes=5, random_state=0)
 model.fit(now, before)
-N_DEALS = 99
+N_DEALS = 49
 few = slice(N_ROWS // 3)
 tests = {
     "then and now": model.two_sample_test(now[few], before[few], n_permutations=N_DEALS),

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test test-system check docs benchmarks clean
 
 PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
-SYSTEM := tests/app tests/system src/mercer_app src/mercer_cluster src/mercer/river src/mercer_reproduction
+SYSTEM := tests/quality tests/app tests/system src/mercer_app src/mercer_cluster src/mercer/river src/mercer_reproduction
 
 $(VENV)/.demo: pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'mercer needs Python 3.11+')"
@@ -25,10 +25,10 @@ $(VENV)/.docs: $(VENV)/.demo
 demo: $(VENV)/.demo  ## train on handwritten digits; writes demo-output/
 	$(BIN)/mercer demo --out demo-output
 
-test: $(VENV)/.dev  ## run the tests of the library, in process
+test: $(VENV)/.dev  ## run the tests of the library that take moments
 	$(PYTEST) $(SYSTEM:%=--ignore=%)
 
-test-system: $(VENV)/.dev  ## run those of the command, processes, servers, documents and other packages
+test-system: $(VENV)/.dev  ## run the others: how good models are, the command, processes, documents
 	$(PYTEST) $(SYSTEM)
 
 check: $(VENV)/.dev  ## what CI runs besides the tests

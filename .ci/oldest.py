@@ -27,14 +27,14 @@ EXTRAS = ("app", "rl", "ray", "dask", "dev")
 TOOLS = {"mypy", "ruff"}  # they check the source, and nobody needs an old one for it
 TESTS = (
     *("tests/test_container.py", "tests/test_data_*.py", "tests/test_display*.py"),
-    *("tests/test_estimator_inputs.py", "tests/test_golden_models.py"),
-    *("tests/test_report.py", "tests/test_rows.py", "tests/test_table_model.py"),
+    *("tests/test_estimator_inputs.py", "tests/test_golden_models.py", "tests/test_rows.py"),
+    *("tests/app/test_data_*.py", "tests/app/test_report.py", "tests/app/test_table_model.py"),
     *("tests/system/test_sklearn_checks.py", "src/mercer/estimators", "src/mercer/columns"),
     "src/mercer_app/files",
 )
 # Of long files of tests, those that come to what other packages do.
 PARTS = (
-    "tests/test_cli.py::test_fit_with_test_data_and_report",
+    "tests/app/test_cli.py::test_fit_with_test_data_and_report",
     "tests/test_frames.py::test_columns_of_all_types_are_encoded_as_table_models_do",
     "tests/test_frames.py::test_frames_of_numbers_give_the_model_of_arrays",
     "tests/test_frames.py::test_predictions_do_not_depend_on_the_container",

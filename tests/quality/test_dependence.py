@@ -292,7 +292,7 @@ def test_chunks_do_not_cut_what_is_learned(monkeypatch):
 def test_prices_of_the_future(monkeypatch):
     """By the default's own race, not a quick one: SVC's error is 21.8 %, and 19.4 was measured."""
     monkeypatch.setattr(DefaultLearner, "settings", Settings())
-    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
     import _default_sets
 
     split = _default_sets.load("elec2_order", 0, 1000)

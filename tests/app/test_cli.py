@@ -784,6 +784,13 @@ def test_commands_under_other_names_lead_to_those_that_there_are(word, known, ca
     assert said.startswith(f"error: There is no command '{word}'. Did you mean `mercer {known}")
 
 
+def test_without_the_extra_the_command_says_what_to_install():
+    program = "import sys; sys.modules['typer'] = None; from mercer_app.cli import main; main([])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert 'Install with: pip install "mercer[cli]"' in done.stderr
+
+
 def test_the_package_runs_as_the_command():
     command = [sys.executable, "-m", "mercer", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

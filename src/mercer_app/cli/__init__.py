@@ -13,7 +13,8 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+
+from mercer_app.cli.command import Command
 
 __all__ = ["Command", "main"]
 
@@ -25,32 +26,6 @@ _ELSEWHERE = {  # what other programs call the commands
     **dict.fromkeys(("info", "show", "describe"), "inspect"),
     "report": "fit ... --report report.html",
 }
-
-
-class Command(NamedTuple):
-    """A command: what it may be given, and the module that does it.
-
-    Attributes
-    ----------
-    options : type
-        A dataclass; its docstring is the help, its fields are options of typer.
-    module : str
-        Module whose function ``run`` receives the options. It is imported when the command runs, so
-        that help and mistyped options need not wait for its imports.
-
-    Examples
-    --------
-    >>> from dataclasses import dataclass
-    >>> @dataclass
-    ... class GreetOptions:
-    ...     "Greet somebody."
-    ...     name: str = "world"
-    >>> Command(GreetOptions, "greetings.command").module
-    'greetings.command'
-    """
-
-    options: type[Any]
-    module: str
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

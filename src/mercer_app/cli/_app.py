@@ -12,7 +12,6 @@ import typer
 
 from mercer import __version__
 from mercer.threads import jobs
-from mercer_app.cli import Command
 from mercer_app.cli._options import (
     DemoOptions,
     EvaluateOptions,
@@ -25,6 +24,7 @@ from mercer_app.cli._options import (
     StreamOptions,
     ValueOptions,
 )
+from mercer_app.cli.command import Command
 from mercer_app.messages import guarded
 
 _COMMANDS = {

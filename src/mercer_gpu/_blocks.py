@@ -34,10 +34,10 @@ _CPU_TILE, _DEVICE_TILE = 2**17, 2**24
 class FeatureBlocks:
     r"""Blocks of random features of one kernel on one device.
 
-    The numbers are those of the CPU, to rounding: features differ by about 1e-6 in float32, more
-    where phases are large (Laplacian and Cauchy kernels have heavy-tailed frequencies or large
-    coordinates). Independent frequencies are drawn on the device; those of other designs, and of
-    products of different kernels, are drawn on the CPU and moved there.
+    The numbers equal the numbers on the CPU but for rounding: features differ by about 1e-6 in
+    float32, more where phases are large (Laplacian and Cauchy kernels have heavy-tailed frequencies
+    or large coordinates). Independent frequencies are drawn on the device. Other designs and
+    products of different kernels draw their frequencies on the CPU, from where they are moved.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-#: A tensor of PyTorch, which is no dependency, so its type cannot be named here.
+#: A tensor of PyTorch. Its type cannot be named here, as PyTorch is not a dependency.
 Tensor = Any
 
 

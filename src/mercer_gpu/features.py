@@ -42,7 +42,7 @@ def random_features(
     paired : bool, default=True
         Cosine and sine of each frequency, instead of one cosine with a random phase.
     design : {"iid", "orthogonal", "hadamard", "sobol", "auto"}, default="iid"
-        How frequencies are drawn; those of a fitted model are of its expansion's design, "auto" if
+        How frequencies are drawn; a fitted model uses the design of its expansion, "auto" if
         nothing else was asked for (:func:`mercer_gpu.evaluate_model`).
 
     Returns
@@ -116,7 +116,7 @@ def evaluate(
     paired : bool, default=True
         Cosine and sine of each frequency, instead of one cosine with a random phase.
     design : {"iid", "orthogonal", "hadamard", "sobol", "auto"}, default="iid"
-        How frequencies are drawn; those of a fitted model are of its expansion's design, "auto" if
+        How frequencies are drawn; a fitted model uses the design of its expansion, "auto" if
         nothing else was asked for (:func:`mercer_gpu.evaluate_model`).
 
     Returns

@@ -67,7 +67,7 @@ def split_seed(seed: int) -> tuple[int, int]:
     Raises
     ------
     ValueError
-        If the seed is no integer below 2⁶⁴.
+        If the seed is not an integer below 2⁶⁴.
     """
     seed = check_integer("seed", seed, low=0, high=2**64 - 1)
     return seed & _MASK, seed >> 32

@@ -1,9 +1,9 @@
 """The census data "Adult" as 123 indicators, from the fields of the UCI repository.
 
-The columns are those of the LIBSVM collection (a9a), which DSG has: categories in the order of the
-repository's description, numbers cut into groups. Where a9a cuts is not published; the cuts below
-are those that the sizes of its groups suggest, the weights of the census (fnlwgt) being cut at
-their quintiles.
+DSG uses the columns of the LIBSVM collection (a9a), and so does this: categories in the order of
+the repository's description, numbers cut into groups. Where a9a cuts is not published. The cuts
+below are suggested by the sizes of its groups; the weights of the census (fnlwgt) are cut at their
+quintiles.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Classification on a circle of finitely many points, where risks and their minimisers are known.
 
-The inputs are m equally spaced points, all as frequent; a point's label is +1 with a probability
-of its own. A kernel on so few points is a matrix, and the linear kernel on the rows of its square
+The inputs are m equally spaced points, all as frequent; each point has its own probability of the
+label +1. A kernel on so few points is a matrix, and the linear kernel on the rows of its square
 root is the same kernel, so that the library's own estimators and compiled loops learn it, with at
 most m dictionary points. The kernel is of full rank: every function on the points is in its space.
 """

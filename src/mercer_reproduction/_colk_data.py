@@ -256,8 +256,8 @@ def clean_error(predict: Callable[[Array], Array], X: Array) -> float:
 def worst_mean(losses: Array, level: float) -> float:
     r"""Empirical CVaR: mean of the worst share :math:`1 - q` of the losses.
 
-    If :math:`(1 - q) n` is no whole number, the last loss counts by the part that is left, so that
-    this is :math:`\min_v v + \operatorname{mean}((\ell - v)_+) / (1 - q)`.
+    If :math:`(1 - q) n` is not a whole number, the last loss counts by the part that is left, so
+    that this is :math:`\min_v v + \operatorname{mean}((\ell - v)_+) / (1 - q)`.
 
     Parameters
     ----------
@@ -339,7 +339,7 @@ def lidar_split(
     rng = np.random.default_rng(_SET_SEED + number)
     order = rng.permutation(y.size)
     training, test = sample.take(order[_LIDAR_TEST:]), sample.take(order[:_LIDAR_TEST])
-    # A generator of its own: the visiting orders are then the same with and without outliers.
+    # A separate generator, so that visiting orders are the same with and without outliers.
     noise = np.random.default_rng((_SET_SEED + number, 1))
     outlying = noise.random(training.y.size) < _LIDAR_OUTLIER_SHARE
     draw = LIDAR_OUTLIERS[outliers]

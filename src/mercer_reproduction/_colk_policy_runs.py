@@ -49,7 +49,7 @@ class Setting:
     length : float, default=0.5
         Length scale of the Gaussian kernel.
     shuffled, independent : bool, default=False
-        Whether a trajectory comes in random order, or states are no trajectory at all.
+        Whether a trajectory comes in random order, or the states do not form one.
     """
 
     name: str

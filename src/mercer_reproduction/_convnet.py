@@ -143,7 +143,7 @@ class ConvNet:
 
 @contextmanager
 def _own_torch(torch: Any, seed: int) -> Iterator[None]:
-    """One thread and a seed of its own; PyTorch's own settings come back afterwards."""
+    """Use one thread and a separate seed, then restore the settings of PyTorch."""
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

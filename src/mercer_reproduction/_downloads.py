@@ -15,7 +15,7 @@ from mercer_reproduction._standard_files import DAMAGED, Arrays, forest_columns,
 
 _MNIST_TRAINING = 60_000
 _ADULT_TEST = 16_281
-# The first row of adult.data, by which its rows are told from those of adult.test.
+# The first row of adult.data, which tells this file from adult.test.
 _FIRST_OF_TRAINING = ["39", "State-gov", "77516"]
 _MAMMOGRAPHY_POSITIVES = 260
 

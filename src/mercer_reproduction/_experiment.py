@@ -120,8 +120,8 @@ class Context:
     data : Path or None
         Directory of the data files.
     quick : bool
-        Use few rows, so that the run takes seconds and shows that all works; its numbers are not
-        those of the paper.
+        Use few rows, so that the run takes seconds and shows that all works; its numbers cannot be
+        compared with the paper.
     seed : int
         Seed of everything random.
     say : callable
@@ -233,7 +233,7 @@ def verdict(target: Target, quick: bool) -> str:
 
 
 def result_file(experiment: Experiment, context: Context) -> str:
-    """Name of the file of a result; quick runs have files of their own."""
+    """Name of the file of a result; quick runs are stored apart."""
     return f"{experiment.name}{'-quick' if context.quick else ''}.json"
 
 

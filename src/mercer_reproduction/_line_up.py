@@ -1,4 +1,4 @@
-"""The methods of DSG, Figure 6, and those of its Tables 2 and 3, with the settings used here."""
+"""The methods of DSG, Figure 6 and Tables 2 and 3, with the settings used here."""
 
 from __future__ import annotations
 

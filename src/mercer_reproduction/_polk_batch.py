@@ -44,7 +44,7 @@ def support_vectors(problem: Problem) -> Run:
 def batch_solution(
     problem: Problem, task: str, factor: KernelFactor, seconds: float, max_iterations: int
 ) -> Run:
-    """L-BFGS on all rows; ``seconds`` are those of the factor, which both tasks share."""
+    """L-BFGS on all rows; ``seconds`` is the time of the factor, which both tasks share."""
     smooth: list[Loss] = [SmoothedHinge(w) for w in _WIDTHS] if task == SVM else [Softmax()]
     clock = time.process_time()
     found, n_iterations = None, 0

@@ -161,7 +161,7 @@ class Plan:
     Attributes
     ----------
     passes : int
-        Over the rows, each in an order of its own.
+        Over the rows, each in another order.
     n_looks : int
         On the way: half of them in the first pass, ever further apart, the others evenly over the
         rest.

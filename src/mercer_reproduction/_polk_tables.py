@@ -132,7 +132,7 @@ def courses(name: str, runs: Iterable[Run], where: str) -> list[Drawing]:
     name : str
         First part of the names of their files.
     runs : iterable of Run
-        One line each; lines of POLK are solid, those of others dashed.
+        One line each: solid for POLK, dashed for the others.
     where : str
         For the captions: data, task and the paper's figure.
     """

@@ -1,4 +1,4 @@
-"""Measured model orders and rates beside those of the theory (COLK, Table I)."""
+"""Measured model orders and rates beside what the theory says (COLK, Table I)."""
 
 from __future__ import annotations
 

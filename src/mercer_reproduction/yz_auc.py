@@ -76,7 +76,7 @@ class Method(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """AUC on the test rows, and CPU seconds per training row without those of the tuning."""
+    """AUC on the test rows, and CPU seconds per training row, not counting the tuning."""
 
     auc: float
     seconds_per_row: float

@@ -43,7 +43,7 @@ class Setting(NamedTuple):
     kind : str
         Name in tables.
     size : int or None
-        Rows in the buffer, those of both classes together; None for all.
+        Rows of both classes in the buffer; None for all.
     normalize : str, default="opposite"
         See :class:`mercer.KernelRanker`.
     n_passes : int, default=1

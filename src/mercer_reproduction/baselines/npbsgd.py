@@ -39,9 +39,9 @@ class NPBSGD(Solver):
 
     Rows are visited in the order in which they are given, again and again.
 
-    This differs from the authors' program in: a removed point is projected on its nearest
-    neighbours, where theirs takes the first points that are stored; and the slopes are those of
-    the loss.
+    This differs from the authors' program in two ways: a removed point is projected on its nearest
+    neighbours, where theirs takes the first points that are stored; and the slopes are the slopes
+    of the loss.
 
     Parameters
     ----------

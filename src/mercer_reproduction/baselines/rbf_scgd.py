@@ -26,7 +26,7 @@ class RBFNetwork(Solver):
 
     .. math:: w \leftarrow (1 - \gamma\nu) w - \gamma \sum_i s_i k_c(x_i),
 
-    where the slopes s are those of :class:`mercer.objectives.Compositional`, the objective of the
+    where the slopes s come from :class:`mercer.objectives.Compositional`, the objective of the
     library's own learners; the ridge is on the weights, :math:`\nu\|w\|^2/2`. Rows are visited in
     the order in which they are given, again and again.
 

@@ -62,6 +62,7 @@ for key, (name, test) in zip("CD", tests.items(), strict=True):
     axes[key].hist(test.null_statistics, 20, color="0.75")
     axes[key].axvline(test.statistic, color="#D55E00", lw=2)
     axes[key].set(title=f"{name}: p = {test.p_value:.2f}", yticks=[])
+    axes[key].locator_params(axis="x", nbins=5)
     axes[key].spines[["top", "right", "left"]].set_visible(False)
 axes["D"].set_xlabel("divergence")
 plt.show()

@@ -33,15 +33,8 @@ from mercer_app.models.files import (
     piped_tables,
     table_writer,
 )
-from mercer_app.models.predictions import (
-    Asked,
-    Workers,
-    check_columns,
-    check_interval,
-    encoded_shard,
-    of_shards,
-    predicted_columns,
-)
+from mercer_app.models.predictions import check_columns, check_interval, predicted_columns
+from mercer_app.models.shards import Asked, Workers, encoded_shard, of_shards
 from mercer_app.rows import TableRows
 from mercer_cluster.shards import FileShard
 

@@ -19,7 +19,7 @@ from mercer.validation import check_integer
 from mercer_app.cli._console import LINE_SECONDS
 from mercer_app.cli._options import EngineName
 from mercer_app.messages import note
-from mercer_app.models.predictions import Workers
+from mercer_app.models.shards import Workers
 from mercer_cluster import Progress
 
 # What is done in a stage, and to what.

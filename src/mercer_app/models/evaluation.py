@@ -26,7 +26,7 @@ from mercer.metrics import auc_standard_error, concordance, ndcg
 from mercer_app.files import read_tables, schema
 from mercer_app.files.tables import Labelled, find_files, has_types, in_place
 from mercer_app.models.files import Oddities, column_types, encoded_tables, values_of
-from mercer_app.models.predictions import Asked, Workers, encoded_shard, of_shards
+from mercer_app.models.shards import Asked, Workers, encoded_shard, of_shards
 from mercer_app.rows import TableRows, check_marks
 from mercer_cluster.engines.engine import Callback
 from mercer_cluster.shards import FileShard

@@ -1,8 +1,7 @@
 """Learner on kernel expansions.
 
-If all parts are built in, steps run in compiled code (:mod:`mercer.numerics.loops`, for pairs
-:mod:`mercer.numerics.loops`) while the model is small or the batch size is 1. Tests compare
-compiled code with Python.
+If all parts are built in, steps run in compiled code (:mod:`mercer.numerics.loops`, also for
+pairs) while the model is small or the batch size is 1. Tests compare compiled code with Python.
 """
 
 from __future__ import annotations

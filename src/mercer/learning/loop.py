@@ -8,9 +8,9 @@ a schedule of step sizes::
         make_step(f, objective, batch, eta, regularization, tolerance, largest_loss)
 
 The learner on kernel expansions takes its steps in Python by :func:`make_step`; compiled code
-(:mod:`mercer.numerics.loops`, :mod:`mercer.numerics.loops`) does the same, and tests compare
-the two. The learner on random features does the same with a block of features in place of points:
-it computes the change of a step at all rows at once.
+(:mod:`mercer.numerics.loops`) does the same, and tests compare the two. The learner on
+random features does the same with a block of features in place of points: it computes the change of
+a step at all rows at once.
 """
 
 from __future__ import annotations

@@ -203,6 +203,7 @@ class Loss(Component, ABC):
     of_residuals: ClassVar[bool] = False
     hoelder_exponent: float | None = None
     hoelder_constant: float | None = None
+    #: The loss of one row, for compiled loops; see the description of the class.
     row: ClassVar[Callable[..., None] | None] = None
     _row_is_current: ClassVar[bool] = False
 

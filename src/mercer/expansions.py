@@ -147,6 +147,21 @@ class Expansion(Component):
         return np.zeros(step_sizes.size)
 
 
+def _nothing_to_compress(expansion: Expansion, kernel: Kernel) -> NoReturn:
+    """Raise an error, since nothing is compressed.
+
+    Raises
+    ------
+    ValueError
+        Always.
+    """
+    raise ValueError(
+        f"{expansion!r} has no form for functions of pairs of second order: their coefficients are "
+        "a matrix over two dictionaries, which it does not solve for. Use KOMP, Budget, Full "
+        "or RandomFeatures, or a pair kernel of first order such as 'difference'."
+    )
+
+
 class Full(Expansion):
     """Keep all points that changed the function, or only the last ``max_size`` of them.
 
@@ -491,19 +506,7 @@ class Dictionary(Expansion):
         """Type of points and kernel values."""
         return np.dtype(np.float32 if self.precision == "single" else np.float64)
 
-    def compressor(self, kernel: Kernel) -> Compressor:
-        """Raise an error, since nothing is compressed.
-
-        Raises
-        ------
-        ValueError
-            Always.
-        """
-        raise ValueError(
-            f"{self!r} has no form for functions of pairs of second order: their coefficients are "
-            "a matrix over two dictionaries, which it does not solve for. Use KOMP, Budget, Full "
-            "or RandomFeatures, or a pair kernel of first order such as 'difference'."
-        )
+    compressor = _nothing_to_compress
 
 
 def n_first_rows(size: int) -> int:
@@ -888,19 +891,7 @@ class RecursiveLeastSquares(Expansion):
             float(self.label_step),
         )
 
-    def compressor(self, kernel: Kernel) -> NoReturn:
-        """Raise an error, since nothing is compressed.
-
-        Raises
-        ------
-        ValueError
-            Always.
-        """
-        raise ValueError(
-            f"{self!r} has no form for functions of pairs of second order: their coefficients are "
-            "a matrix over two dictionaries, which it does not solve for. Use KOMP, Budget, Full "
-            "or RandomFeatures, or a pair kernel of first order such as 'difference'."
-        )
+    compressor = _nothing_to_compress
 
 
 class ALD(RecursiveLeastSquares):

@@ -125,11 +125,10 @@ def quick_map():
 @pytest.fixture(scope="module")
 def few_steps():
     """Make few steps where a loss takes steps, in all tests of a module about something else."""
-    from mercer.learning import sums  # only after the cache has its folder
+    from quick import take_few_steps  # only after the cache has its folder
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sums, "_STEPS", 10)
-        patch.setattr(sums, "_FEW_STEPS", 5)
+        take_few_steps(patch)
         yield
 
 

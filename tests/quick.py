@@ -4,6 +4,7 @@ import numpy as np
 
 from mercer.default import Settings
 from mercer.default.allocate import AllocationSettings
+from mercer.learning import sums
 from mercer.selection import RaceSettings
 
 #: All stages of the default learner are there, and begin earlier: beyond 400 rows some are kept
@@ -44,3 +45,9 @@ QUICK_CORRECTION = {
 #: Of the map that kernel="auto" chooses where learning is by steps: quick enough for all tests but
 #: its own, and still better than none.
 QUICK_MAP = RaceSettings(pilot_rows=80, small=10**9)
+
+
+def take_few_steps(patch):
+    """Take few steps where a loss takes steps, as long as a ``MonkeyPatch`` holds."""
+    patch.setattr(sums, "_STEPS", 10)
+    patch.setattr(sums, "_FEW_STEPS", 5)

@@ -30,7 +30,6 @@ from mercer.learning import (
     KernelLearner,
     SecondOrderLearner,
     automatic_step,
-    sums,
 )
 from mercer.losses import MulticlassHinge, Quantile, Softmax, Squared
 from mercer.maps import Affine
@@ -44,6 +43,7 @@ from oracles_second_order import (
     ridge_on_dictionary,
     softmax_newton,
 )
+from quick import take_few_steps
 
 RNG = np.random.default_rng(0)
 N = 400
@@ -360,8 +360,7 @@ def test_value_functions_are_solved_for(method, expansion):
 def test_the_formula_of_the_function_holds_and_streams_and_files_go_on(
     make, expansion, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(sums, "_STEPS", 10)  # all that is asked holds after any number of them
-    monkeypatch.setattr(sums, "_FEW_STEPS", 5)
+    take_few_steps(monkeypatch)  # all that is asked holds after any number of them
     model, y = make(expansion=expansion), targets_of(make())
     for start, stop in ((0, 30), (30, 90), (90, 330)):
         model.partial_fit(X[start:stop], y[start:stop])

@@ -370,6 +370,7 @@ def test_merging_refuses_other_kernels():
         ({"tolerance": 0.1, "parsimony": 0.1}, "not both"),
         ({"max_size": 0}, "max_size"),
         ({"parsimony": "much"}, "parsimony"),
+        ({"parsimony": 0.1, "power": 0.5}, "power"),
     ],
 )
 def test_wrong_parameters_are_refused_at_construction(arguments, words):

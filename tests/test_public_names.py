@@ -379,7 +379,7 @@ mercer.estimators.ValueFunction.partial_fit(self, states, rewards, next_states, 
     sample_weight=None, *, second=None)
 mercer.estimators.ValueFunction.predict(self, states)
 mercer.estimators.ValueFunction.score(self, states, returns, sample_weight=None)
-mercer.expansions.KOMP(tolerance=None, parsimony=None, max_size=None)
+mercer.expansions.KOMP(tolerance=None, parsimony=None, max_size=None, power=1.5)
 mercer.expansions.Auto(budget_seconds=None, max_memory=1073741824, forgetting=1.0, refresh=0.1,
     expected_rows=None, resumable=False, block_length='auto', seed=0)
 mercer.expansions.ALD(tolerance=0.001, max_size=1000, noise=0.0, forgetting=1.0)

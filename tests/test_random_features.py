@@ -21,6 +21,7 @@ from mercer.functions import FeatureExpansion
 from mercer.kernels import Gaussian
 from mercer.learning import AutomaticStep, FeatureLearner, FeatureSteps
 from mercer.losses import Loss
+from mercer.schedules import Constant, PowerDecay
 
 RNG = np.random.default_rng(0)
 N, D, M, B = 240, 3, 16, 32
@@ -110,6 +111,37 @@ def test_shrinking_far_below_one_loses_nothing():
     padded = [np.vstack([*i, np.zeros(((8 - len(i)) * M, 1))]) for i in iterates]
     expected = np.tensordot(weights / weights.sum(), np.array(padded), axes=1)
     np.testing.assert_allclose(model.coefficients_, expected, rtol=1e-8, atol=1e-13)
+
+
+@pytest.mark.parametrize("average", [None, "polyak"])
+@pytest.mark.parametrize("theta_nu", [1.0, 1.5, 2.0, 3.0])
+def test_steps_of_the_theorem_may_turn_and_forget_the_function(theta_nu, average):
+    # DSG, Theorem 4: the factor 1 - theta nu / t is below 0 at first, and 0 at step theta nu, where
+    # averages start anew.
+    schedule = PowerDecay(theta_nu / 0.3, 1.0)
+    settings = {"step_size": schedule, "regularization": 0.3, "average": average}
+    model = regressor(double(MODES[2]), **settings).partial_fit(X, TARGETS)
+    steps = [schedule(t) for t in range(1, 8)] + [schedule(8) / 2]
+    iterates = oracles_features.faithful(
+        blocks_of(8), batches_in_order(), square_slopes, steps, 0.3
+    )
+    padded = np.array([np.vstack([*i, np.zeros(((8 - len(i)) * M, 1))]) for i in iterates])
+    forgotten = int(theta_nu) - 1 if theta_nu == int(theta_nu) else 0
+    expected = padded[-1] if average is None else padded[forgotten:].mean(axis=0)
+    scale = np.abs(padded).max()
+    np.testing.assert_allclose(model.coefficients_, expected, rtol=1e-9, atol=1e-12 * scale)
+
+
+@pytest.mark.parametrize("mode", [MODES[0], MODES[2]], ids=lambda mode: mode.mode)
+def test_other_steps_may_not_turn_the_function(mode):
+    for steps in (
+        Constant(4.0),
+        PowerDecay(4.0, 0.5),
+        *[PowerDecay(4.0, 1.0)] * (mode is MODES[0]),
+    ):
+        model = regressor(double(mode), step_size=steps, regularization=0.3)
+        with pytest.raises(ValueError, match="must be below 1"):
+            model.partial_fit(X, TARGETS)
 
 
 @pytest.mark.parametrize("regularization", [0.0, 0.3])

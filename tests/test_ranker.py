@@ -46,6 +46,18 @@ def test_other_expansions_rank(expansion):
     assert fitted(expansion=expansion).score(X, Y) > 0.95
 
 
+@pytest.mark.parametrize("ridge", [0.05, 1.0, 100.0])
+@pytest.mark.parametrize(
+    "expansion", ["auto", Full(), KOMP(max_size=200), "random_features"], ids=str
+)
+def test_automatic_steps_go_with_any_ridge(expansion, ridge):
+    model = fitted(expansion=expansion, regularization=ridge)
+    assert model.score(X, Y) > 0.9
+    assert model.history_.step_size.max() * ridge <= 0.5
+    model.learn_one(X[0], Y[0])
+    assert np.isfinite(model.decision_function(X)).all()
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [

@@ -210,7 +210,7 @@ def _refuse_both(komp: KOMP) -> None:
         raise ValueError(
             "Give `tolerance` or `parsimony`, not both: got "
             f"tolerance={komp.tolerance!r} and parsimony={komp.parsimony!r}. Parsimony K "
-            "means tolerance = K * step_size**1.5."
+            f"means tolerance = K * step_size**{komp.power:g}."
         )
 
 
@@ -229,28 +229,36 @@ class KOMP(Expansion):
         removes only linearly dependent points. The tolerance is per mini-batch: one row changes the
         function by about ``step_size / batch_size``.
     parsimony : float or None, default=None
-        The constant K of the rule tolerance = K · step_size\ :sup:`1.5`, which makes both errors
-        vanish together. Give either this or ``tolerance``. With neither, the tolerance is a quarter
-        of what a single row adds to the function.
+        The constant K of the rule tolerance = K · step_size\ :sup:`power`, which makes both errors
+        vanish together and follows every step, chosen or automatic. Give either this or
+        ``tolerance``. With neither, the tolerance is a quarter of what a single row adds to the
+        function.
     max_size : int or None, default=None
         Hard cap on the model order. Memory is max_size² numbers for the inverse Gram matrix, in
         addition to the points, and twice that while arrays grow.
+    power : float, default=1.5
+        Power of the step size in the rule of ``parsimony``, at least 1. POLK has 1.5 for constant
+        steps, and for falling ones tolerance = step_size², which is ``parsimony=1, power=2``; COLK
+        has 2, too.
 
     References
     ----------
     POLK, Algorithms 1 and 2; Theorem 2 for the rule of ``parsimony`` and Theorem 3 for the finite
-    model order under it.
+    model order under it; eq. (22) and Theorem 1 for falling steps. COLK, Section V.
 
     Examples
     --------
     >>> KOMP(parsimony=0.04).tolerances(np.array([6.0]), 1, 1.0).round(3)
     array([0.588])
+    >>> KOMP(parsimony=1.0, power=2).tolerances(np.array([0.5, 0.1]), 1, 1.0).round(3)
+    array([0.25, 0.01])
     """
 
     _parameters = parameters(
         tolerance=_check_tolerance,
         parsimony=or_none(real(low=0.0)),
         max_size=or_none(integer(low=1)),
+        power=real(low=1.0, why="Below 1 the error of a step would outgrow the step."),
     )
     _relations = (_refuse_both,)
 
@@ -259,10 +267,12 @@ class KOMP(Expansion):
         tolerance: float | Callable[[int], float] | None = None,
         parsimony: float | None = None,
         max_size: int | None = None,
+        power: float = 1.5,
     ) -> None:
         self.tolerance = tolerance
         self.parsimony = parsimony
         self.max_size = max_size
+        self.power = power
         self._check()
 
     @property
@@ -277,7 +287,7 @@ class KOMP(Expansion):
         self, step_sizes: NDArray[np.float64], first_step: int, typical_norm: float
     ) -> NDArray[np.float64]:
         if self.parsimony is not None:
-            return self.parsimony * step_sizes * np.sqrt(step_sizes)
+            return np.asarray(self.parsimony * step_sizes * step_sizes ** (self.power - 1.0))
         if self.tolerance is None:
             return _AUTO_TOLERANCE * typical_norm * step_sizes
         if not callable(self.tolerance):

@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 _CHUNK = 8192
 # The common factor is multiplied into the coefficients when it falls below this.
 _SMALL = 1e-6
+# A factor below this is the rounding of 0.
+_ROUNDING = 1e-15
 # Number of blocks visited in turn, if the expansion leaves it open.
 _MAX_BLOCKS = 16
 
@@ -374,6 +376,8 @@ class FeatureExpansion(Function):
                 assert covariance is not None
                 gradient = self._newton_direction(covariance, gradient)
             factor = 1.0 - step_size * regularization if mixing is None else 1.0
+            if abs(factor) < _ROUNDING:
+                factor = 0.0
             whole: Array | None = None
             if mixing is not None:
                 whole = np.kron(np.eye(self.n_candidates), mixing).astype(np.float64)
@@ -427,7 +431,12 @@ class FeatureExpansion(Function):
         return np.hstack(changes)
 
     def _shrink(self, factor: float) -> None:
-        """Multiply the function by ``factor`` in O(1)."""
+        """Multiply the function by ``factor`` in O(1); averages start anew after a factor of 0."""
+        if factor == 0.0:
+            self.blocks = [np.zeros_like(block) for block in self.blocks]
+            self.before = [0.0] * len(self.blocks)
+            self.scale, self.total, self.weight = 1.0, 0.0, 0.0
+            return
         self.scale *= factor
         if self.scale < _SMALL:
             self.blocks = [self.coefficients_of(i) for i in range(len(self.blocks))]

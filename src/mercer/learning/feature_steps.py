@@ -38,6 +38,7 @@ from mercer.learning.loop import cut_pass
 from mercer.learning.step_sizes import AutomaticStep, FeatureSteps, steps_of_batch
 from mercer.objectives import Batch, Objective
 from mercer.records import Numbers
+from mercer.schedules import PowerDecay
 from mercer.sums import Rows
 from mercer.threads import one_blas_thread
 from mercer.validation import check_real
@@ -281,11 +282,21 @@ class FeatureLearner(StepLearner):
         else:
             size = float(self.step_size(t))
         # In cyclic mode, the ridge is part of the equations of the step and shrinks nothing.
-        cyclic = self.function.expansion.mode == "cyclic"
-        self.check_steps(np.array([size]), t, 0.0 if cyclic else self.regularization)
-        if t == 1:
+        free = self.function.expansion.mode == "cyclic" or self._falls_like_the_theorem()
+        self.check_steps(np.array([size]), t, 0.0 if free else self.regularization)
+        if t == 1 and not self._falls_like_the_theorem():
             self._steps().check(size, weights)
         return size
+
+    def _falls_like_the_theorem(self) -> bool:
+        """Whether steps fall like theta / t (DSG, Theorem 4), which may begin far too large."""
+        steps = self.step_size
+        return (
+            self.function.expansion.mode == "faithful"
+            and not self.objective.needs_previous
+            and isinstance(steps, PowerDecay)
+            and steps.power >= 1.0
+        )
 
     def plan_passes(self, n_passes: int, weights: Array) -> Passes:
         """Plan enough passes for the least number of steps."""

@@ -124,9 +124,14 @@ class KernelLearner(Passing, StepLearner):
             if self.regularization > 0.0:
                 step_sizes = np.minimum(step_sizes, 0.5 / self.regularization)
         else:
-            step_sizes = np.array([self.step_size(t) for t in range(first, first + n_steps)], float)
+            numbers = range(first, first + n_steps)
+            step_sizes = np.array([self.step_size(t) for t in numbers], float)
             if isinstance(self.step_size, CarefulSteps):
                 limits = self.step_size.limits(self.function.kernel, X, weights, rows_per_step)
+                if self.regularization > 0.0:  # with these, all rows so far count alike
+                    limits = np.minimum(
+                        limits, 1.0 / (self.regularization * (1.0 + np.array(numbers)))
+                    )
                 step_sizes = np.minimum(step_sizes, limits)
         self.check_steps(step_sizes, first, self.regularization)
         if n_steps > 1 and not isinstance(self.step_size, AutomaticStep):

@@ -255,7 +255,15 @@ NAMES = {
         "Pointwise",
         "make_objective",
     ],
-    "mercer.recipes": ["unregularized"],
+    "mercer.recipes": [
+        "bsgd",
+        "colk",
+        "dsg",
+        "norma",
+        "polk",
+        "unregularized",
+        "unregularized_pairs",
+    ],
     "mercer_app.report": [
         "Section",
         "class_figures",
@@ -480,8 +488,8 @@ mercer.gaussian_process.Faithful(n_steps=500, block_size=512, batch_size=64, ste
     variance='columns')
 mercer.gaussian_process.InducingPoints(size=1000, centers='kmeans', first_rows='auto')
 mercer.gaussian_process.Operator(n_steps=128, block_size=32, batch_size=64, step_size='auto')
-mercer.recipes.unregularized(loss='logistic', *, step_size='auto', class_weight=None,
-    expansion='full', kernel='gaussian', average=None, n_passes=1, shuffle=True,
+mercer.recipes.unregularized(loss='logistic', *, step_size='theory', class_weight=None,
+    expansion='full', kernel='gaussian', average=None, n_passes=1, shuffle=False,
     random_state=None, verbose=0)
 mercer.columns.TablePreprocessor(categories=128, *, min_count=None, warmup_rows=50000,
     scaling='auto', exclude=(), dtype='float64', kinds=None, include=(), suspects='drop',

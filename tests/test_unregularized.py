@@ -124,7 +124,8 @@ def test_automatic_steps_are_those_of_the_documentation(loss, slope_of, alpha, c
     first = 1.0 if isinstance(loss, LeastSquaresMargin) else 4.0
     steps = first / constant * np.arange(1.0, 151.0) ** -0.5
     expected = algorithm_1(slope_of, steps)[-1]
-    assert_allclose(learned(unregularized(loss, kernel=KERNEL)), expected, rtol=1e-9, atol=1e-9)
+    model = unregularized(loss, kernel=KERNEL, step_size="auto")
+    assert_allclose(learned(model), expected, rtol=1e-9, atol=1e-9)
 
 
 @activating
@@ -195,7 +196,7 @@ def test_balanced_fits_use_the_counts_of_all_rows():
     share = np.where(LABELS == 1, np.mean(LABELS == 1), np.mean(LABELS == -1))
     steps = 16.0 * np.arange(1.0, 151.0) ** -0.5
     expected = algorithm_1(lambda s: -special.expit(-s), steps, 0.5 / share)[-1]
-    model = unregularized(kernel=KERNEL, class_weight="balanced", shuffle=False).fit(X, LABELS)
+    model = unregularized(kernel=KERNEL, step_size="auto", class_weight="balanced").fit(X, LABELS)
     assert_allclose(model.decision_function(X), expected, rtol=1e-10, atol=1e-10)
 
 
@@ -280,7 +281,9 @@ def test_an_estimator_that_fills_in_no_units_says_so():
 
 
 def test_random_features_can_take_relative_steps():
-    model = unregularized(kernel=KERNEL, expansion="random_features", random_state=0)
+    model = unregularized(
+        kernel=KERNEL, step_size="auto", expansion="random_features", random_state=0
+    )
     assert model.fit(X, LABELS).score(X, LABELS) > 0.75
     assert model.learner_.step_size(4) == 8.0
 

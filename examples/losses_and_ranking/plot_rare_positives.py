@@ -38,7 +38,9 @@ print(f"share of positives: {y.mean():.3f}")
 # The same dictionary for both machines that learn by steps, so that only the objective differs.
 
 same_size = KOMP(tolerance=1e-4, max_size=200)
-pointwise = recipes.unregularized(class_weight="balanced", expansion=same_size, random_state=0)
+pointwise = recipes.unregularized(
+    step_size="auto", class_weight="balanced", expansion=same_size, shuffle=True, random_state=0
+)
 models = {
     "pairs of rows": KernelRanker(random_state=0).fit(X, y),
     "balanced classes": pointwise.fit(X, y),

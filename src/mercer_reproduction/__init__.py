@@ -34,6 +34,7 @@ _MODULES = (
     "dsg_ridge",
     "dsg_gp",
     "dsg_losses",
+    "dsg_steps",
     "dsg_adult",
     "dsg_mnist_8_6",
     "dsg_covtype",

@@ -32,39 +32,42 @@ _RIDGE, _LENGTH_SCALE = 1e-3, 0.5
 _STEP, _HALF_AFTER = 4.0, 500
 
 
-class _Toy(NamedTuple):
+class Toy(NamedTuple):
+    """Rows, targets and labels."""
+
     X: Array
     y: Array
     labels: NDArray[np.int64]
 
 
-def _toy(seed: int) -> _Toy:
+def toy_rows(seed: int) -> Toy:
+    """Rows in one dimension with targets and labels."""
     generator = np.random.default_rng(seed)
     x = generator.uniform(-2.0, 2.0, size=_N)
     y = np.sin(3.0 * x) + 0.3 * generator.normal(size=_N)
-    return _Toy(x[:, np.newaxis], y, (y > 0.3 * generator.normal(size=_N)).astype(np.int64))
+    return Toy(x[:, np.newaxis], y, (y > 0.3 * generator.normal(size=_N)).astype(np.int64))
 
 
-def _minimiser(toy: _Toy, loss: Loss) -> Array:
+def minimiser(toy: Toy, loss: Loss, ridge: float = _RIDGE) -> Array:
     """Values of the exact minimiser at the rows."""
     gram: Array = Gaussian(_LENGTH_SCALE)(toy.X).astype(np.float64)
     signs = np.where(toy.labels == 1, 1.0, -1.0)
     one = np.ones(_N)
     if isinstance(loss, Hinge):
         low, high = np.minimum(signs, 0.0), np.maximum(signs, 0.0)
-        return box_minimiser(gram, signs, low, high, _RIDGE)
+        return box_minimiser(gram, signs, low, high, ridge)
     if isinstance(loss, AbsoluteError):
-        return box_minimiser(gram, toy.y, -one, one, _RIDGE)
+        return box_minimiser(gram, toy.y, -one, one, ridge)
     if isinstance(loss, EpsilonInsensitive):
-        return box_minimiser(gram, toy.y, -one, one, _RIDGE, insensitive=loss.epsilon)
+        return box_minimiser(gram, toy.y, -one, one, ridge, insensitive=loss.epsilon)
     if isinstance(loss, Quantile):
         level = float(np.ravel(loss.levels)[0])
-        return box_minimiser(gram, toy.y, (level - 1.0) * one, level * one, _RIDGE)
+        return box_minimiser(gram, toy.y, (level - 1.0) * one, level * one, ridge)
     targets: Array = signs if loss.task == "classification" else toy.y
-    return smooth_minimiser(gram, targets[:, np.newaxis], loss, _RIDGE)
+    return smooth_minimiser(gram, targets[:, np.newaxis], loss, ridge)
 
 
-def _learn(toy: _Toy, loss: Loss, n_steps: int, seed: int) -> Any:
+def _learn(toy: Toy, loss: Loss, n_steps: int, seed: int) -> Any:
     cls: Any = KernelClassifier if loss.task == "classification" else KernelRegressor
     model = cls(
         loss,
@@ -84,7 +87,7 @@ def _rms(values: Array) -> float:
 
 
 def _run(context: Context) -> Result:
-    toy = _toy(context.seed)
+    toy = toy_rows(context.seed)
     n_steps = _QUICK_STEPS if context.quick else _STEPS
     losses = [
         Hinge(),
@@ -100,7 +103,7 @@ def _run(context: Context) -> Result:
     curves = {}
     for loss in losses:
         context.say(repr(loss))
-        exact = _minimiser(toy, loss)
+        exact = minimiser(toy, loss)
         model = _learn(toy, loss, n_steps, context.seed)
         function = model.learner_.function
         last = function.current(function.prepare(toy.X))[:, 0]
@@ -142,7 +145,7 @@ def _run(context: Context) -> Result:
     )
 
 
-def _draw(axes: Any, toy: _Toy, curves: dict[str, tuple[Array, Array]]) -> None:
+def _draw(axes: Any, toy: Toy, curves: dict[str, tuple[Array, Array]]) -> None:
     order = np.argsort(toy.X[:, 0])
     x = toy.X[order, 0]
     axes.plot(x, toy.y[order], ".", color="0.85", markersize=3)

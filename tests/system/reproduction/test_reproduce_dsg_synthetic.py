@@ -148,7 +148,22 @@ def test_every_loss_comes_near_its_minimiser_and_the_notes_say_in_how_many_steps
     assert all("not judged" in target["met"] for target in record["targets"])
 
 
-@pytest.mark.parametrize("name", [*NAMES, "dsg-losses"])
+def test_the_steps_of_the_theorem_are_run_from_the_first_on():
+    result, _, _ = quick("dsg-steps")
+    errors = {
+        (row["nu"], row["theta nu"]): [v for k, v in row.items() if k.startswith("rms")]
+        for row in result.rows
+    }
+    assert len(errors) == 12
+    # With nu = .01 the steps begin far beyond the limit of stability.
+    assert not np.isfinite([errors[0.01, product] for product in (1.0, 1.5, 2.0)]).any()
+    near = [
+        error[-1] for (nu, product), error in errors.items() if product == "automatic" or nu == 0.1
+    ]
+    assert max(near) < 0.1
+
+
+@pytest.mark.parametrize("name", [*NAMES, "dsg-losses", "dsg-steps"])
 def test_figures_show_finite_lines(name):
     drawings = quick(name)[0].drawings
     assert len({drawing.name for drawing in drawings}) == len(drawings)

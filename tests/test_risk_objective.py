@@ -355,6 +355,20 @@ def test_a_clip_bounds_every_slope():
     assert np.abs(model.predict(X)).max() <= 0.5 * steps
 
 
+@pytest.mark.parametrize("pairs", ["tracked", "stream"])
+def test_a_clip_and_a_ridge_bound_the_norm(pairs):
+    X, y = wave(200, outliers=0.5)
+    model = printed(clip=0.5, tracker=Tracker("momentum", rate=0.01, pairs=pairs))
+    model.set_params(regularization=2.0, step_size=0.2)
+    norms = []
+    for rows in np.split(np.arange(200), 20):
+        model.partial_fit(X[rows], 1e3 * y[rows])
+        w = model.coefficients_[:, 0]
+        norms.append(np.sqrt(w @ model.kernel_(model.dictionary_) @ w))
+    bound = (2.0 if pairs == "stream" else 1.0) * 0.5 / 2.0
+    assert 0.1 * bound < max(norms) <= bound
+
+
 def test_a_clip_below_the_tolerance_is_refused():
     X, y = wave(100)
     model = KernelRegressor(

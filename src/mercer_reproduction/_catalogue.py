@@ -257,8 +257,7 @@ CATALOGUE: tuple[Item, ...] = (
             "Fig. 4",
             "ridge regression: learned function, rate of convergence, time",
             _IN_PART,
-            "The error falls like 1/t for a hundred steps, then more slowly. "
-            "Three methods are missing.",
+            "The error falls like 1/t for the first hundred steps t, not over the whole run.",
             ("dsg-ridge",),
         ),
         (
@@ -272,14 +271,15 @@ CATALOGUE: tuple[Item, ...] = (
             "Fig. 6 (1, 4)",
             "Adult: SVM solvers",
             _CHANGED,
-            "We take larger batches and Newton steps.",
+            "Newton steps on larger batches reach the errors. The paper's plain steps err more.",
             ("dsg-adult",),
         ),
         (
             "Fig. 6 (2, 5)",
             "MNIST, 8 against 6: SVM solvers",
             _CHANGED,
-            "We have 12,000 plain digits, not 1.6 million distorted ones. DSG leads here, too.",
+            "We have 12,000 plain digits, not 1.6 million distorted ones. "
+            "DSG leads with Newton steps only.",
             ("dsg-mnist-8-6",),
         ),
         (
@@ -341,8 +341,8 @@ CATALOGUE: tuple[Item, ...] = (
         (
             "Theorem 1",
             "Algorithm 1 converges",
-            _IN_PART,
-            "The excess risk falls towards 0. Only powers of t and Lipschitz slopes are measured.",
+            _REPRODUCED,
+            "The excess risk falls towards 0, also with steps that are no power of t.",
             ("yz-rates",),
         ),
         (
@@ -369,8 +369,8 @@ CATALOGUE: tuple[Item, ...] = (
         (
             "Example 1",
             "q-norm hinge, Algorithm 1",
-            _IN_PART,
-            "Rates are measured for q = 2. For smaller q only slopes and steps are tested.",
+            _REPRODUCED,
+            "The measured error falls at least as fast as the theorem says, for q = 1.5 and 2.",
             ("yz-rates",),
         ),
         (

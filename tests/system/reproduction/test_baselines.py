@@ -197,6 +197,12 @@ APPROACHING = {
         20000,
         2e-3,
     ),
+    "Pegasos, squares": (
+        lambda Z, y: Pegasos(Z, y, "square", regularization=RIDGE, batch_size=8),
+        Squared(),
+        20000,
+        2e-3,
+    ),
     "SBMD": (
         lambda Z, y: SBMD(
             Z, y, Hinge(), step_size=PowerDecay(4.0), regularization=RIDGE, batch_size=8, n_blocks=4

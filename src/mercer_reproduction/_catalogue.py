@@ -78,8 +78,9 @@ CATALOGUE: tuple[Item, ...] = (
         (
             "Table 1",
             "how step size and tolerance decide convergence",
-            _NONE,
-            "The table states theorems. A test checks that no step exceeds its tolerance.",
+            _REPRODUCED,
+            "Falling steps converge. Constant ones end within the proved radius and model order.",
+            ("polk-theorems",),
         ),
         (
             "Table 2",

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ from scipy.ndimage import correlate
 
 from mercer.losses import MulticlassHinge
 from mercer_app.cli import main
-from mercer_reproduction import Context
+from mercer_reproduction import Context, polk_theorems
 from mercer_reproduction import _polk_runs as runs
 from mercer_reproduction._polk_batch import batch_solution, support_vectors
 from mercer_reproduction._polk_rivals import with_budgets
@@ -27,6 +28,7 @@ from mercer_reproduction._textons import (
     texton_images,
 )
 from mercer_reproduction.baselines import KernelFactor
+from mercer_reproduction.dsg_losses import toy_rows
 from mercer_reproduction.polk_multidist import bayes_error_percent, make_multidist
 from mercer_reproduction.polk_textures import _patches
 
@@ -299,3 +301,33 @@ def test_quick_runs_write_tables_and_figures(name, data, tmp_path, capsys):
     # With the parsimony that the paper prints for digits, nothing is learned.
     printed = [row["model order"] for row in rows if "as printed" in row["settings"]]
     assert printed == ([0, 0] if name == "polk-mnist" else [])
+
+
+# -- theorems -------------------------------------------------------------------------------------
+
+
+def test_the_distance_is_that_of_the_kernel_norm():
+    problem = polk_theorems._Problem(toy_rows(0))
+    points, w = problem.X[:3], np.array([1.0, -2.0, 0.5])
+    model = SimpleNamespace(dictionary_=points, coefficients_=w[:, np.newaxis])
+    difference = np.zeros(len(problem.y))
+    difference[:3] = w
+    difference -= problem.a
+    gram = np.exp(-((problem.X - problem.X.T) ** 2) / (2.0 * 0.5**2))
+    assert problem.distance(model) == pytest.approx(np.sqrt(difference @ gram @ difference))
+    # The minimiser's gradient is 0: ridge * a = (y - f) / n.
+    assert_allclose(0.01 * problem.a * len(problem.y), problem.y - gram @ problem.a, atol=1e-9)
+
+
+def test_falling_steps_come_nearer_and_constant_ones_stay_within_the_radius():
+    result = polk_theorems.EXPERIMENT(Context(quick=True, seed=1))
+    distance = {
+        (row["steps"], row["rows"]): row["distance / norm of the minimiser"] for row in result.rows
+    }
+    assert distance["falling, 1/t", 3000] < 0.6 * distance["falling, 1/t", 300]
+    within = [
+        row for row in result.rows if row["radius of Theorem 2 / norm"] and row["rows"] == 3000
+    ]
+    assert len(within) == 3
+    for row in within:
+        assert row["distance / norm of the minimiser"] < row["radius of Theorem 2 / norm"]

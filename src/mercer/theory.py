@@ -63,6 +63,11 @@ def _not_negative(**values: float) -> list[float]:
     return [check_real(name, value, low=0) for name, value in values.items()]
 
 
+def _between(name: str, value: float, low: float, high: float, why: str = "") -> float:
+    """Return a number that lies between two others and is neither."""
+    return check_real(name, value, low=low, high=high, open_low=True, open_high=True, why=why)
+
+
 def _of_loss(name: str, value: float | str | Loss, attribute: str) -> float:
     """Return a number, or the one that a loss declares."""
     if not isinstance(value, str | Loss):
@@ -145,14 +150,12 @@ def polk_radius(
     0.1
     """
     (regularization,) = _positive(regularization=regularization)
-    check_real(
+    _between(
         "step_size",
         step_size,
-        low=0,
-        open_low=True,
-        high=1 / regularization,
-        open_high=True,
-        why="The theorem asks for steps below 1 / `regularization`.",
+        0,
+        1 / regularization,
+        "The theorem asks for steps below 1 / `regularization`.",
     )
     parsimony, variance = _not_negative(parsimony=parsimony, variance=variance)
     spread = parsimony + math.sqrt(parsimony**2 + regularization * variance)
@@ -638,14 +641,12 @@ class COLKBounds:
     kernel_bound: float | str | Kernel = 1.0
 
     def __post_init__(self) -> None:
-        check_real(
+        _between(
             "strong_convexity",
             self.strong_convexity,
-            low=0,
-            open_low=True,
-            high=1,
-            open_high=True,
-            why="The theorem asks for a lambda_0 between 0 and 1.",
+            0,
+            1,
+            "The theorem asks for a lambda_0 between 0 and 1.",
         )
         _positive(
             inner_lipschitz=self.inner_lipschitz,
@@ -731,14 +732,12 @@ class COLKBounds:
         ValueError
             If the step is outside its range.
         """
-        check_real(
+        _between(
             "step_size",
             step_size,
-            low=0,
-            open_low=True,
-            high=1 / self.strong_convexity,
-            open_high=True,
-            why="The theorem asks for steps below 1 / `strong_convexity`.",
+            0,
+            1 / self.strong_convexity,
+            "The theorem asks for steps below 1 / `strong_convexity`.",
         )
         z1, z2, z3, z4 = self.z
         start = math.exp(n_steps * math.log1p(-step_size * self.strong_convexity))
@@ -1099,11 +1098,11 @@ class DSGBounds:
         return q * (math.log(n_steps) + 1) / n_steps
 
     def _delta(self, delta: float) -> float:
-        return check_real("delta", delta, low=0, open_low=True, high=1, open_high=True)
+        return _between("delta", delta, 0, 1)
 
     def _likely(self, n_steps: int, delta: float) -> tuple[float, float]:
         """Parts of the bound of Theorem 5: of random features, and of random rows."""
-        check_real("delta", delta, low=0, open_low=True, high=1 / math.e, open_high=True)
+        _between("delta", delta, 0, 1 / math.e)
         if not self._is_whole:
             raise ParameterError(
                 f"`scale` times `regularization` is {self._product:g}, not a whole number.",
@@ -1175,14 +1174,12 @@ def _power_of(schedule: Any, *, low: float) -> tuple[float, float]:
             why="The theorem is about steps c t^-theta.",
             mend="Take PowerDecay(c, theta), or Relative(PowerDecay(...)) with its unit.",
         )
-    check_real(
+    _between(
         "schedule.power",
         schedule.power,
-        low=low,
-        open_low=True,
-        high=1,
-        open_high=True,
-        why=f"The theorem asks for a power between {low:g} and 1.",
+        low,
+        1,
+        f"The theorem asks for a power between {low:g} and 1.",
     )
     return unit * float(schedule.scale), float(schedule.power)
 
@@ -1603,14 +1600,12 @@ def pairwise_rate(
     norm, mu = _positive(solution_norm=solution_norm, gaussian_constant=gaussian_constant)
     (variance,) = _not_negative(variance=variance)
     most = min(theta - 0.5 if slopes is None else theta / 4, 1 - theta)
-    check_real(
+    _between(
         "delta",
         delta,
-        low=0,
-        open_low=True,
-        high=most,
-        open_high=True,
-        why="The theorem loses that much of the exponent, which must stay above 0.",
+        0,
+        most,
+        "The theorem loses that much of the exponent, which must stay above 0.",
     )
     start = theta / 2 - 0.25 if slopes is None else theta / 4
     beta = min(start - delta / 2, 1 - theta - delta)

@@ -198,10 +198,10 @@ def _run(context: Context) -> Result:
         notes=[
             f"Steps of {_BATCH} rows with {_N_INPUTS} inputs, after so many rows; features and "
             "landmarks are as many as rows, and features are made again in every step, as the "
-            "tables count. RBCD visits all rows in a step. Numbers kept are those that predictions "
-            "need: features are drawn again from their seeds, and Nyström's map keeps landmarks and "
-            "the root of their kernel matrix. Powers are slopes of the logarithms over "
-            f"{len(sizes)} sizes. Small steps have fixed costs, which lower the powers.",
+            "tables count. RBCD visits all rows in a step. Numbers kept are those that "
+            "predictions need: features are drawn again from their seeds, and Nyström's map keeps "
+            "landmarks and the root of their kernel matrix. Powers are slopes of the logarithms "
+            f"over {len(sizes)} sizes. Small steps have fixed costs, which lower the powers.",
         ],
     )
 

@@ -34,6 +34,17 @@ NAMES = {
         "conformal_quantile",
         "cross_conformal",
     ],
+    "mercer.divergences": [
+        "DIVERGENCES",
+        "Divergence",
+        "HellingerDistance",
+        "JensenShannonDivergence",
+        "KullbackLeibler",
+        "Pearson",
+        "RelativeNovelty",
+        "ReverseKullbackLeibler",
+        "as_divergence",
+    ],
     "mercer.columns": [
         "ColumnAudit",
         "TableAudit",
@@ -248,11 +259,11 @@ NAMES = {
         "Batch",
         "Bellman",
         "Compositional",
-        "KullbackLeibler",
         "Novelty",
         "Objective",
         "Pairwise",
         "Pointwise",
+        "TwoSample",
         "make_objective",
     ],
     "mercer.recipes": ["unregularized"],
@@ -314,9 +325,12 @@ FOR_EXTENDING = {
 
 # Without annotations; what is indented goes on a line.
 SIGNATURES = """
-mercer.estimators.DensityRatio(*, kernel='gaussian', expansion='auto', step_size='auto',
-    regularization=0.01, batch_size=32, n_passes=1, shuffle=True, average='suffix',
-    validation_fraction=0.1, n_jobs=None, random_state=None, verbose=0)
+mercer.divergences.KullbackLeibler(learns='log_ratio', floor=0.1)
+mercer.divergences.RelativeNovelty(rho=0.0)
+mercer.divergences.as_divergence(value)
+mercer.estimators.DensityRatio(*, f_divergence='kl', kernel='gaussian', expansion='auto',
+    step_size='auto', regularization=0.01, batch_size=32, n_passes=1, shuffle=True,
+    average='suffix', validation_fraction=0.1, n_jobs=None, random_state=None, verbose=0)
 mercer.estimators.DensityRatio.fit(self, X_p, X_q, callback=None, *, sample_weight=None)
 mercer.estimators.DensityRatio.partial_fit(self, X_p, X_q)
 mercer.estimators.GaussianProcessRegressor(kernel='gaussian', *, noise=0.1, n_features=2048,

@@ -5,10 +5,10 @@ from mercer.objectives.objective import (
     Anchors,
     Batch,
     Compositional,
-    KullbackLeibler,
     Novelty,
     Objective,
     Pointwise,
+    TwoSample,
     make_objective,
 )
 from mercer.objectives.pairwise import Pairwise
@@ -18,10 +18,10 @@ __all__ = [
     "Batch",
     "Bellman",
     "Compositional",
-    "KullbackLeibler",
     "Novelty",
     "Objective",
     "Pairwise",
     "Pointwise",
+    "TwoSample",
     "make_objective",
 ]

@@ -65,6 +65,23 @@ def novelty_descent(gram, nu, step_sizes, threshold, unit, batch_size):
     return a, threshold
 
 
+def novelty_on_features(blocks, nu, step_sizes, threshold):
+    """DSG, Section 4, Algorithm 1 as printed, a row and a block of features in each step.
+
+    ``blocks[t]`` are the features of step t at all rows. Returns f at the rows, and the threshold.
+    """
+    f = np.zeros(len(blocks[0]))
+    for i, (features, step) in enumerate(zip(blocks, step_sizes, strict=True)):
+        below = f[i] < threshold
+        f = (1.0 - step * nu) * f
+        if below:
+            f += step * features @ features[i]
+            threshold -= step * (1.0 - nu)
+        else:
+            threshold += step * nu
+    return f, threshold
+
+
 # -- density ratio --------------------------------------------------------------------------------
 
 #: E_p r(q/p), DSG Section 4, as (r, its derivative, its second derivative).

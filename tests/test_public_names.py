@@ -375,8 +375,8 @@ mercer.estimators.KernelRegressor.predict_interval(self, X, coverage=0.9, *, met
 mercer.estimators.KernelRegressor.scores(self, X)
 mercer.estimators.KernelRegressor.score(self, X, y, sample_weight=None)
 mercer.estimators.NoveltyDetector(nu=0.1, *, kernel='gaussian', expansion='auto', step_size='auto',
-    batch_size=32, n_passes=1, shuffle=True, average='suffix', n_jobs=None, random_state=None,
-    verbose=0)
+    threshold_unit='auto', batch_size=32, n_passes=1, shuffle=True, average='suffix', n_jobs=None,
+    random_state=None, verbose=0)
 mercer.estimators.NoveltyDetector.fit(self, X, y=None, sample_weight=None, callback=None)
 mercer.estimators.NoveltyDetector.partial_fit(self, X, y=None, sample_weight=None)
 mercer.estimators.NoveltyDetector.learn_one(self, x, sample_weight=1.0)

@@ -298,6 +298,26 @@ def naive_pairs(
     return f
 
 
+def algorithm_2(K, y, loss, steps):
+    """Eq. (1.2) word for word, for any K: f at all pairs of rows.
+
+    ``K[t, j, u, v]`` is K((x_t, x_j), (x_u, x_v)).
+    """
+    slope, n = LOSSES[loss].derivative, len(y)
+    terms = []  # f is the sum of c K((x_t, x_j), .) over (c, t, j)
+
+    def f(u, v):
+        return sum(c * K[t, j, u, v] for c, t, j in terms)
+
+    for t in range(1, n):  # the paper's t is t + 1
+        new = []
+        for j in range(t):
+            tau = y[t] - y[j]
+            new.append((-steps[t] / t * slope(tau * f(t, j)) * tau, t, j))
+        terms += new
+    return np.array([[f(u, v) for v in range(n)] for u in range(n)])
+
+
 # -- the same, collapsed onto the points -----------------------------------------------------------
 
 #: Mistakes that `structured` and `circle_path` make on request.

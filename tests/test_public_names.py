@@ -189,6 +189,7 @@ NAMES = {
         "DotProduct",
         "ExponentialSemigroup",
         "FunctionKernel",
+        "FunctionPairKernel",
         "Gaussian",
         "Hellinger",
         "Intersection",
@@ -259,6 +260,7 @@ NAMES = {
         "Batch",
         "Bellman",
         "Compositional",
+        "JoinedPairwise",
         "Novelty",
         "Objective",
         "Pairwise",
@@ -416,6 +418,7 @@ mercer.kernels.ChiSquared()
 mercer.kernels.DotProduct(coefficients='exponential', scale=None, base=2.0)
 mercer.kernels.ExponentialSemigroup(beta=1.0)
 mercer.kernels.FunctionKernel(function, *, pairwise=None, bound=None)
+mercer.kernels.FunctionPairKernel(function, *, symmetry=0, bound=None)
 mercer.kernels.Gaussian(length_scale='median')
 mercer.kernels.Hellinger()
 mercer.kernels.Intersection()

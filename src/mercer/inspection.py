@@ -18,7 +18,7 @@ from mercer.buffers import FIFO, Buffer, Everything, PerClassFIFO, Reservoir
 from mercer.default import DefaultLearner
 from mercer.estimators.targets import Numbers
 from mercer.functions import DictionaryFunction, FeatureExpansion, SumOfComponents
-from mercer.kernels import Kernel, Mapped, PairKernel, Partitioned, Sum
+from mercer.kernels import FunctionPairKernel, Kernel, Mapped, PairKernel, Partitioned, Sum
 from mercer.losses import (
     AbsoluteError,
     EpsilonInsensitive,
@@ -327,7 +327,7 @@ def describe_pairs(model: Any) -> dict[str, Any]:
     }
 
 
-def _in_words(kernel: PairKernel) -> str:
+def _in_words(kernel: PairKernel | FunctionPairKernel) -> str:
     """Pattern of a pair kernel, by its name if it has one.
 
     Examples

@@ -11,13 +11,14 @@ from mercer.objectives.objective import (
     TwoSample,
     make_objective,
 )
-from mercer.objectives.pairwise import Pairwise
+from mercer.objectives.pairwise import JoinedPairwise, Pairwise
 
 __all__ = [
     "Anchors",
     "Batch",
     "Bellman",
     "Compositional",
+    "JoinedPairwise",
     "Novelty",
     "Objective",
     "Pairwise",

@@ -20,6 +20,7 @@ NAMES = {
         "DensityRatio",
         "GaussianProcessRegressor",
         "KernelClassifier",
+        "KernelGradient",
         "KernelRanker",
         "KernelRegressor",
         "NoveltyDetector",
@@ -89,6 +90,7 @@ NAMES = {
         "Explanation",
         "GaussianProcessRegressor",
         "KernelClassifier",
+        "KernelGradient",
         "KernelRanker",
         "KernelRegressor",
         "NoveltyDetector",
@@ -261,6 +263,7 @@ NAMES = {
         "Bellman",
         "Compositional",
         "JoinedPairwise",
+        "LocalChanges",
         "Novelty",
         "Objective",
         "Pairwise",
@@ -354,6 +357,12 @@ mercer.estimators.KernelClassifier.partial_fit(self, X, y, classes=None, sample_
 mercer.estimators.KernelClassifier.learn_one(self, x, y, sample_weight=1.0)
 mercer.estimators.KernelClassifier.predict(self, X)
 mercer.estimators.KernelClassifier.score(self, X, y, sample_weight=None)
+mercer.estimators.KernelGradient(loss='squared', *, width='auto', kernel='gaussian',
+    expansion='auto', step_size='auto', regularization=0.001, batch_size=64, n_passes=10,
+    shuffle=True, average='suffix', n_jobs=None, random_state=None, verbose=0)
+mercer.estimators.KernelGradient.fit(self, X, y, sample_weight=None, callback=None)
+mercer.estimators.KernelGradient.partial_fit(self, X, y, sample_weight=None)
+mercer.estimators.KernelGradient.predict(self, X)
 mercer.estimators.KernelRanker(loss='logistic', *, pair_kernel='difference', pair_label='sign',
     buffer='auto', normalize='auto', kernel='gaussian', expansion='auto', step_size='auto',
     regularization=0.0, batch_size='auto', n_passes=1, shuffle=True, average=None, n_jobs=None,

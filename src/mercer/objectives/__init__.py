@@ -1,6 +1,7 @@
 """Objectives: what learners minimise."""
 
 from mercer.objectives.bellman import Bellman
+from mercer.objectives.local_changes import LocalChanges
 from mercer.objectives.objective import (
     Anchors,
     Batch,
@@ -19,6 +20,7 @@ __all__ = [
     "Bellman",
     "Compositional",
     "JoinedPairwise",
+    "LocalChanges",
     "Novelty",
     "Objective",
     "Pairwise",

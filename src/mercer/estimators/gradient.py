@@ -15,7 +15,7 @@ from mercer.component import own_copy
 from mercer.estimators.estimator import numeric_rows
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
-from mercer.estimators.start import Plan, solves
+from mercer.estimators.start import Plan
 from mercer.estimators.targets import Outputs, TaskTargets, plain_order, plain_targets, usual_unit
 from mercer.exceptions import ParameterError
 from mercer.expansions import Expansion
@@ -24,7 +24,7 @@ from mercer.learning import AutomaticStep, automatic_step
 from mercer.losses import Loss, RegressionLoss, as_loss
 from mercer.model_file import storable
 from mercer.objectives import LocalChanges
-from mercer.objectives.local_changes import neighbours
+from mercer.objectives.local_changes import local_curvatures, neighbours
 from mercer.records import Config, Record
 from mercer.validation import check_integer, integer, or_auto, positive, real
 
@@ -93,9 +93,9 @@ class Changes(TaskTargets):
         size = min(self.n_partners + 1, len(rows))
         unit, nearness, n = 0.0, [], max(size - 1, self.n_partners)
         for _ in range(-(-_MEASURED // size)):
-            apart, near = neighbours(rows[generator.permutation(len(rows))[:size]], width)
-            curvatures = np.einsum("ij,ijk,ijl->ikl", near, apart, apart, optimize=True) / n
-            unit = max(unit, float(np.linalg.eigvalsh(curvatures)[:, -1].max()))
+            centred, near = neighbours(rows[generator.permutation(len(rows))[:size]], width)
+            curvatures = local_curvatures(centred, near)
+            unit = max(unit, float(np.linalg.eigvalsh(curvatures)[:, -1].max()) / n)
             nearness.append(float(near.sum() / (size * n)))
         known = replace(self, width=width, unit=unit or 1.0, nearness=float(np.mean(nearness)))
         curvature = 1.0 if self.loss.curvature is None else self.loss.curvature
@@ -130,7 +130,7 @@ class KernelGradient(TaskEstimator):
         inputs as they are. Standardise them before.
     expansion : str or Expansion, default="auto"
         How f stays small (:mod:`mercer.expansions`); ``"auto"`` is ``KOMP(max_size=1000)``. Random
-        features must have ``mode="faithful"``; expansions that solve equations are refused.
+        features must have ``mode="faithful"`` or ``"solve"``.
     step_size : float, callable or "auto", default="auto"
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it.
     regularization : float, default=1e-3
@@ -310,14 +310,6 @@ class KernelGradient(TaskEstimator):
                 parameter="kernel",
                 value=self.kernel,
                 mend="Use kernel='gaussian', and standardise the inputs before.",
-            )
-        if solves(plan.expansion):
-            raise ParameterError(
-                f"`expansion={plan.expansion!r}` solves equations for the rows one by one, but "
-                "changes are between rows.",
-                parameter="expansion",
-                value=self.expansion,
-                mend="Use KOMP(), Budget() or RandomFeatures(mode='faithful').",
             )
 
     _checks = (*TaskEstimator._checks, _check_changes)

@@ -70,14 +70,15 @@ class LocalChanges(Objective):
 
     def slopes(self, values: Array, batch: Batch) -> tuple[Array, Array]:
         n, y = batch.weights.size, batch.targets[:, 0]
-        apart, near = neighbours(batch.X, self.width)
+        rows, near = neighbours(batch.X, self.width)
         partners = batch.weights * (n / (batch.weights.sum() or 1.0))
         shares = near * partners / (self.unit * max(n - 1, self.n_partners))
-        said = np.einsum("ik,ijk->ij", values, apart)
+        said = np.sum(values * rows, axis=1)[:, np.newaxis] - values @ rows.T
         losses, pulls = loss_and_slopes(
             self.loss, said.reshape(-1, 1), np.subtract.outer(y, y).reshape(-1, 1)
         )
-        slopes = np.einsum("ij,ijk->ik", shares * pulls.reshape(n, n), apart)
+        pulls = shares * pulls.reshape(n, n)
+        slopes = pulls.sum(axis=1)[:, np.newaxis] * rows - pulls @ rows
         slopes *= (batch.weights / n)[:, np.newaxis]
         return slopes, np.sum(shares * losses.reshape(n, n), axis=1)
 
@@ -92,7 +93,7 @@ class LocalChanges(Objective):
 
 
 def neighbours(X: NDArray[np.floating], width: float) -> tuple[Array, Array]:
-    """Return the differences of all pairs of rows, and how near they are.
+    """Return rows about their mean, and how near they are to each other.
 
     Parameters
     ----------
@@ -103,13 +104,40 @@ def neighbours(X: NDArray[np.floating], width: float) -> tuple[Array, Array]:
 
     Returns
     -------
-    apart : ndarray of shape (n, n, n_features)
-        x_i - x_j.
+    rows : ndarray of shape (n, n_features)
+        The rows less their mean, so that little is lost in differences of products.
     near : ndarray of shape (n, n)
         exp(-|x_i - x_j|² / (2 width²)), and 0 for i = j.
     """
     rows = np.asarray(X, dtype=np.float64)
-    apart = rows[:, np.newaxis] - rows[np.newaxis]
-    near: Array = np.exp(-np.square(apart / width).sum(axis=2) / 2.0)
+    rows = rows - rows.mean(axis=0)
+    own = np.square(rows).sum(axis=1)
+    squares = np.add.outer(own, own) - 2.0 * rows @ rows.T
+    near: Array = np.exp(-np.maximum(squares, 0.0) / (2.0 * width**2))
     np.fill_diagonal(near, 0.0)
-    return apart, near
+    return rows, near
+
+
+def local_curvatures(rows: Array, near: Array) -> Array:
+    """Return the sums over partners of nearness times the outer square of the difference.
+
+    Parameters
+    ----------
+    rows, near : ndarray
+        From :func:`neighbours`.
+
+    Returns
+    -------
+    curvatures : ndarray of shape (n, n_features, n_features)
+
+    Examples
+    --------
+    >>> local_curvatures(*neighbours(np.array([[0.0], [2.0]]), 1e9)).ravel()
+    array([4., 4.])
+    """
+    n, d = rows.shape
+    products = np.einsum("ik,il->ikl", rows, rows)
+    of_partners = (near @ products.reshape(n, -1)).reshape(n, d, d)
+    mixed = np.einsum("ik,il->ikl", rows, near @ rows)
+    total = near.sum(axis=1)[:, np.newaxis, np.newaxis]
+    return np.asarray(total * products - mixed - mixed.transpose(0, 2, 1) + of_partners)

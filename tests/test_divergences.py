@@ -22,6 +22,7 @@ from mercer.divergences import (
     as_divergence,
 )
 from mercer.expansions import KOMP, Budget, Dictionary, Full, RandomFeatures
+from mercer.inspection import describe
 from mercer.kernels import Gaussian
 from mercer.objectives import Batch, TwoSample
 from mercer.schedules import InverseTime
@@ -420,6 +421,12 @@ def test_wrong_divergences_are_refused_and_change_nothing(wrong, match):
 def test_wrong_parameters_of_divergences_are_refused(kind, params, match):
     with pytest.raises(ValueError, match=match):
         kind(**params)
+
+
+def test_the_divergence_in_use_is_told():
+    X_p, X_q = samples(30, 30)
+    model = DensityRatio(f_divergence=RelativeNovelty(0.7), random_state=0).fit(X_p, X_q)
+    assert describe(model)["divergence"] == "RelativeNovelty(rho=0.7)"
 
 
 def test_another_divergence_waits_for_the_next_fit():

@@ -115,6 +115,10 @@ def describe(model: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
+def _repr_of(part: Any) -> str | None:
+    return None if part is None else repr(part)
+
+
 def _of_steps(estimator: Any) -> dict[str, Any]:
     """Describe an estimator that was learned step by step."""
     history, learner = estimator.history_, estimator.learner_
@@ -129,7 +133,9 @@ def _of_steps(estimator: Any) -> dict[str, Any]:
         "method": getattr(estimator, "method", None),
         "nu": getattr(estimator, "nu", None),
         "offset": offset,
-        "loss": None if loss is None else repr(loss),
+        "divergence": _repr_of(getattr(estimator.targets_, "divergence", None)),
+        "width": getattr(estimator, "width_", None),
+        "loss": _repr_of(loss),
         "expansion": repr(function.expansion),
         "random_features": _blocks(function),
         "step_size": float(history.step_size[-1]) if len(history) else None,

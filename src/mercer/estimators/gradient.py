@@ -165,6 +165,11 @@ class KernelGradient(TaskEstimator):
     model_order_, kernel_, n_samples_seen_, history_, n_features_in_
         As in :class:`mercer.KernelRegressor`.
 
+    Notes
+    -----
+    Explanations and ``feature_importances_`` are of the components of the gradient: where y is
+    linear nothing explains them. :meth:`gradient_products` says which inputs change y.
+
     References
     ----------
     Mukherjee and Zhou (2006), "Learning coordinate covariances via gradients". Ying and Zhou name

@@ -364,6 +364,16 @@ def test_a_divergence_of_a_user_is_like_a_built_in_one(tmp_path):
     assert np.array_equal(pickle.loads(pickle.dumps(model)).ratio(X_p), model.ratio(X_p))
 
 
+def test_a_link_that_does_not_rise_at_0_is_refused():
+    class Flat(HalfOfPearson):
+        def link_derivative(self, f):
+            return 0.0 * f
+
+    X_p, X_q = samples(30, 30)
+    with pytest.raises(ValueError, match="The derivative of the link of Flat"):
+        DensityRatio(f_divergence=Flat()).fit(X_p, X_q)
+
+
 def test_least_squares_are_solved_by_a_linear_system():
     """uLSIF (Kanamori, Hido and Sugiyama), with a ratio that shrinks to 1."""
     X_p, X_q = samples(75, 75)

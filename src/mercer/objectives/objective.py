@@ -301,6 +301,11 @@ class TwoSample(Objective):
     divergence : Divergence
         The divergence.
 
+    Raises
+    ------
+    ValueError
+        If the link does not rise at 0, where learning begins.
+
     References
     ----------
     DSG, eq. (8). Every step sees both samples, instead of one chosen by a coin. The coin adds a
@@ -318,6 +323,11 @@ class TwoSample(Objective):
     def __init__(self, divergence: Divergence) -> None:
         self.divergence = divergence
         self._unit = float(divergence.link_derivative(np.zeros(1))[0])
+        if not 0.0 < self._unit < np.inf:
+            raise ValueError(
+                f"The derivative of the link of {divergence!r} must be above 0 and finite at 0, "
+                f"where learning begins, got {self._unit!r}."
+            )
 
     def points(self, batch: Batch) -> NDArray[np.floating]:
         """Return the rows themselves."""

@@ -18,7 +18,7 @@ from mercer.kernels.half_line import (
 )
 from mercer.kernels.kernel import CompiledKernel, Kernel, Mapped, Product, Scaled, Sum
 from mercer.kernels.names import FunctionKernel, as_kernel
-from mercer.kernels.pairs import PairKernel, as_pair_kernel
+from mercer.kernels.pairs import FunctionPairKernel, PairKernel, as_pair_kernel
 from mercer.kernels.partitioned import Partitioned
 from mercer.kernels.stationary import (
     Cauchy,
@@ -39,6 +39,7 @@ __all__ = [
     "DotProduct",
     "ExponentialSemigroup",
     "FunctionKernel",
+    "FunctionPairKernel",
     "Gaussian",
     "Hellinger",
     "Intersection",

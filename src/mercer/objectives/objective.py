@@ -1,8 +1,8 @@
 r"""Base class of objectives, and the objectives of single rows.
 
 These are the mean of a loss, density ratios and novelty. Density ratios minimise the variational
-form of the Kullback-Leibler divergence, whose minimiser is log p/q. The function of novelty is
-large where rows are common, and has a threshold.
+form of a divergence, whose minimiser tells p/q. The function of novelty is large where rows are
+common, and has a threshold.
 
 Compositional objectives are functions of a loss and of an expectation of it:
 
@@ -21,15 +21,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.divergences import Divergence
 from mercer.losses import Loss, loss_and_slopes
 from mercer.records import Listed, Record
 from mercer.risks import Risk, check_outer, check_shape
 from mercer.validation import check_real, integer, positive
 
 Array = NDArray[np.float64]
-
-# A ratio of densities of 1e13 is as good as infinite, and exp would soon overflow.
-_LARGEST = 30.0
 
 
 class Batch(NamedTuple):
@@ -284,26 +282,52 @@ class Pointwise(Objective):
         return scaled, losses
 
 
-class KullbackLeibler(Objective):
-    r"""Estimate the log ratio of two densities from a sample of each.
+class TwoSample(Objective):
+    r"""Estimate the ratio of two densities p and q from a sample of each.
 
-    .. math:: \min_f\; E_q e^{f(x)} - E_p f(x) + \frac{\lambda}{2}\|f\|^2
+    .. math:: \min_f\; \frac{1}{T'(0)}\bigl(E_q\,\varphi^*(T(f(x))) - E_p\,T(f(x))\bigr)
+        + \frac{\lambda}{2}\|f\|^2
 
-    Without the ridge the minimiser is :math:`f = \log p/q`. Column 0 of the targets is 1 for rows
-    of p, 0 for rows of q. Every batch needs rows of both; each sample has its own mean, so the
-    numbers of rows may differ.
+    for the conjugate :math:`\varphi^*` and the link T of a divergence (:mod:`mercer.divergences`).
+    Without the ridge the minimiser has :math:`T(f) = \varphi'(p/q)`. The factor makes a ridge mean
+    the same for all divergences. For Kullback-Leibler it is :math:`E_q e^f - E_p f` with :math:`f =
+    \log p/q`.
+
+    Column 0 of the targets is 1 for rows of p, 0 for rows of q. Every batch needs rows of both;
+    each sample has its own mean, so the numbers of rows may differ.
+
+    Parameters
+    ----------
+    divergence : Divergence
+        The divergence.
+
+    Raises
+    ------
+    ValueError
+        If the link does not rise at 0, where learning begins.
 
     References
     ----------
-    DSG, eq. (8), where the minimiser is said to be log q/p; it is log p/q. Every step sees both
-    samples, instead of one chosen by a coin, which removes the noise of the coin.
+    DSG, eq. (8). Every step sees both samples, instead of one chosen by a coin. The coin adds a
+    variance of :math:`\|E_p k_x + E_q k_x p/q\|^2 = 4 \|E_p k_x\|^2` at the minimum, which no
+    number of rows in a step makes smaller.
 
     Examples
     --------
+    >>> from mercer.divergences import KullbackLeibler
     >>> batch = Batch(np.zeros((3, 1)), np.array([[1.0], [0.0], [0.0]]), np.ones(3))
-    >>> KullbackLeibler().slopes(np.zeros((3, 1)), batch)[0].ravel()
+    >>> TwoSample(KullbackLeibler()).slopes(np.zeros((3, 1)), batch)[0].ravel()
     array([-1. ,  0.5,  0.5])
     """
+
+    def __init__(self, divergence: Divergence) -> None:
+        self.divergence = divergence
+        self._unit = float(divergence.link_derivative(np.zeros(1))[0])
+        if not 0.0 < self._unit < np.inf:
+            raise ValueError(
+                f"The derivative of the link of {divergence!r} must be above 0 and finite at 0, "
+                f"where learning begins, got {self._unit!r}."
+            )
 
     def points(self, batch: Batch) -> NDArray[np.floating]:
         """Return the rows themselves."""
@@ -313,64 +337,14 @@ class KullbackLeibler(Objective):
         from_p = batch.targets[:, 0] > 0.5
         n, n_p = from_p.size, int(from_p.sum())
         share = batch.weights / np.where(from_p, n_p, n - n_p)
-        f = values[:, 0]
-        ratio = ratio_of(f)
-        slopes: Array = np.where(from_p, -1.0, ratio) * share
-        # Beyond the largest value the loss continues as a straight line.
-        beyond = np.maximum(f - _LARGEST, 0.0)
-        losses = np.where(from_p, -f, ratio * (1.0 + beyond)) * share * n
+        of, f = self.divergence, self.divergence.within(values[:, 0])
+        s, rate = of.link(f), of.link_derivative(f) / self._unit
+        of_rows = np.where(from_p, -rate, of.conjugate_derivative(s) * rate)
+        losses = np.where(from_p, -s, of.conjugate(s)) / self._unit
+        # Beyond some values the losses continue as straight lines.
+        losses = (losses + of_rows * (values[:, 0] - f)) * share * n
+        slopes: Array = of_rows * share
         return slopes[:, np.newaxis], losses
-
-
-def ratio_of(log_ratio: Array) -> Array:
-    """Return e^f, at most e^30.
-
-    Parameters
-    ----------
-    log_ratio : ndarray
-        f.
-
-    Returns
-    -------
-    ratio : ndarray
-        Same shape as ``log_ratio``, in (0, 1.1e13].
-
-    Examples
-    --------
-    >>> bool(np.isfinite(ratio_of(np.array([0.0, 1e300]))).all())
-    True
-    """
-    ratio: Array = np.exp(np.minimum(log_ratio, _LARGEST))
-    return ratio
-
-
-def kl_lower_bound(
-    log_ratio_p: Array,
-    log_ratio_q: Array,
-    weights_p: Array | None = None,
-    weights_q: Array | None = None,
-) -> float:
-    r"""Return the sample estimate of :math:`E_p f - E_q e^f + 1`, a lower bound of KL(p‖q).
-
-    Parameters
-    ----------
-    log_ratio_p, log_ratio_q : ndarray of shape (n_p,) and (n_q,)
-        f at rows of p and of q from which f was not learned; values above 30 count as 30.
-    weights_p, weights_q : ndarray of shape (n_p,) and (n_q,), default=None
-        Weights of the rows in the two means; None for equal weights.
-
-    Returns
-    -------
-    bound : float
-        In nats. Its expectation is at most the divergence, and equal for f = log p/q.
-
-    Examples
-    --------
-    >>> kl_lower_bound(np.zeros(3), np.zeros(5))
-    0.0
-    """
-    mean_p = np.average(np.minimum(log_ratio_p, _LARGEST), weights=weights_p)
-    return float(mean_p - np.average(ratio_of(log_ratio_q), weights=weights_q) + 1.0)
 
 
 class Novelty(Objective):

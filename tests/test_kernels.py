@@ -85,7 +85,7 @@ DOT = [
     (Polynomial(6, 0.0, 0.2), lambda x, z: oracles.polynomial(x, z, 6, 0.0, 0.2)),
     *(
         (ArcCosine(order), lambda x, z, order=order: oracles.arc_cosine(x, z, order))
-        for order in (0, 1, 2)
+        for order in (0, 1, 2, 3, 6)
     ),
 ]
 DOT += [
@@ -432,6 +432,34 @@ class TestMaps:
         kernel = Mapped(Gaussian(), np.log).resolve(X)
         assert kernel.kernel == Gaussian().resolve(np.log(X))
         assert_allclose(kernel(X), kernel.kernel(np.log(X)))
+
+
+class TestArcCosines:
+    @pytest.mark.parametrize("order", [0, 1, 2, 3, 4, 10, 30])
+    def test_every_angle_has_its_digits(self, order):
+        theta = np.array([0, 1e-9, 1e-3, 0.1, 1.0, 1.57, 1.572, 2.0, 3.0, 3.1, 3.14])
+        Z = np.column_stack([np.cos(theta), np.sin(theta)])
+        expected = np.array([oracles.arc_cosine_angle(t, order) for t in theta]) / np.pi
+        one = np.array([[1.0, 0.0]])
+        row = TestCompiledRows.row(ArcCosine(order), Z, one[0])
+        for values in (ArcCosine(order)(one, Z)[0], row):
+            # An angle known to some roundings: k falls like the power 2n + 1 of its supplement.
+            slack = 8 * np.finfo(float).eps * (2 * order + 1)
+            loss = slack * (1 + 1 / (np.pi - theta)) * expected
+            # The closed forms of orders 1 and 2 cancel at opposite points, to a rounding of 1.
+            assert (np.abs(values - expected) <= loss + (order < 3) * 1e-15).all()
+            assert np.abs(values - expected).max() <= 1e-14 * expected[0]
+
+    def test_orders_are_the_activations_of_a_wide_layer(self):
+        # dk/d cos = n^2 times the kernel of the order below, on the unit sphere.
+        c, h = np.linspace(-0.9, 0.9, 7), 1e-5
+        for order in (3, 4, 7):
+
+            def k(c, order=order):
+                return ArcCosine(order)([[1.0, 0.0]], np.column_stack([c, np.sqrt(1 - c * c)]))[0]
+
+            slope = (k(c + h) - k(c - h)) / (2 * h)
+            assert_allclose(slope, order**2 * k(c, order - 1), rtol=1e-6)
 
 
 class TestHardNumbers:

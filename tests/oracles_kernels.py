@@ -44,6 +44,26 @@ def partitioned(x, z, formula, anchors, lengths, constant):
     return formula(x, z, lengths[cell]) + constant if cell == other else 0.0
 
 
+def convolutional(x, z, formula, image_shape, patch, stride, grid):
+    """The formula of two patches, averaged over pairs of positions in the same part of an image."""
+    height, width, channels = image_shape
+    images = [np.reshape(image, (height, width, channels)) for image in (x, z)]
+    positions = [
+        range(0, side - size + 1, stride) for side, size in zip(image_shape, patch, strict=False)
+    ]
+    parts = [np.array_split(each, n) for each, n in zip(positions, grid, strict=True)]
+    total = 0.0
+    for band in parts[0]:
+        for lane in parts[1]:
+            first, second = (
+                [image[i : i + patch[0], j : j + patch[1]].ravel() for i in band for j in lane]
+                for image in images
+            )
+            pairs = [formula(u, v) for u in first for v in second]
+            total += math.fsum(pairs) / len(pairs) / (grid[0] * grid[1])
+    return total
+
+
 def linear(x, z):
     return math.fsum(a * b for a, b in zip(x, z, strict=True))
 

@@ -1,4 +1,5 @@
 import ctypes
+import functools
 import inspect
 import json
 import math
@@ -22,6 +23,7 @@ from mercer.kernels import (
     Bias,
     Cauchy,
     ChiSquared,
+    Convolutional,
     DotProduct,
     ExponentialSemigroup,
     FunctionKernel,
@@ -141,13 +143,31 @@ PARTITIONED = [
         ),
     ),
 ]
+IMAGES = [
+    (
+        Convolutional(Gaussian(1.3), [2, 2], 1),
+        lambda x, z: oracles.convolutional(
+            x, z, lambda u, v: oracles.gaussian(u, v, 1.3), (2, 2, 1), (1, 1), 1, (1, 1)
+        ),
+    ),
+    (
+        Convolutional(Laplacian(2.0), (1, 2, 2), (1, 1), grid=(1, 2)),
+        lambda x, z: oracles.convolutional(
+            x, z, lambda u, v: oracles.laplacian(u, v, 2.0), (1, 2, 2), (1, 1), 1, (1, 2)
+        ),
+    ),
+    (
+        Convolutional(Linear(), [4, 1], [2, 1], grid=[2, 1]),
+        lambda x, z: oracles.convolutional(x, z, oracles.linear, (4, 1, 1), (2, 1), 1, (2, 1)),
+    ),
+]
 FUNCTIONS = [
     (FunctionKernel(whole_linear), oracles.linear),
     (FunctionKernel(jitted_gaussian, bound=1.0), lambda x, z: oracles.gaussian(x, z, 1.0)),
     (FunctionKernel(single_gaussian, pairwise=True), lambda x, z: oracles.gaussian(x, z, 1.0)),
     (Mapped(Gaussian(1.5), sums_of_neighbours), mapped_gaussian),
 ]
-BUILT_IN = STATIONARY + DOT + HALF_LINE + COMPOSITE + PARTITIONED
+BUILT_IN = STATIONARY + DOT + HALF_LINE + COMPOSITE + PARTITIONED + IMAGES
 FAMILY = BUILT_IN + FUNCTIONS
 WITHOUT_CODE = (Matern(0.3, 1.4), Matern(1.0, 1.4), Matern(7.3, 1.4), Matern(60.0, 1.4))
 COMPILED = [
@@ -166,8 +186,8 @@ def points(n, d=4, seed=0, dtype=float):
 
 
 def dimension(kernel, otherwise):
-    """Number of inputs: any one but for kernels that have points of their own."""
-    return ANCHORS.shape[1] if isinstance(kernel, Partitioned) else otherwise
+    """Number of inputs: any one but for kernels of points of their own and of images."""
+    return ANCHORS.shape[1] if isinstance(kernel, Partitioned | Convolutional) else otherwise
 
 
 def inside(kernel, X):
@@ -346,7 +366,14 @@ class TestCompiledRows:
 
     @pytest.mark.parametrize(
         "kernel",
-        [*WITHOUT_CODE, FUNCTIONS[0][0], FUNCTIONS[3][0], PARTITIONED[0][0], Linear() + Linear()],
+        [
+            *WITHOUT_CODE,
+            FUNCTIONS[0][0],
+            FUNCTIONS[3][0],
+            PARTITIONED[0][0],
+            IMAGES[0][0],
+            Linear() + Linear(),
+        ],
     )
     def test_kernels_without_compiled_form_say_so_by_none(self, kernel):
         assert kernel.compiled(np.float64) is None
@@ -419,6 +446,58 @@ class TestDomains:
         X = points(5)
         monomial = DotProduct([0.0, 0.0, 0.0, 1.0], scale=0.4)
         assert_allclose(monomial(X), Polynomial(3, 0.0, 0.4)(X), rtol=1e-12)
+
+
+class TestImages:
+    @pytest.mark.parametrize(
+        ("shape", "patch", "stride", "grid"),
+        [
+            ((5, 6, 2), (3, 2), 1, (1, 1)),
+            ((5, 6, 2), (2, 2), 2, (2, 1)),
+            ((7, 4, 1), (3, 3), 1, (3, 2)),
+        ],
+    )
+    def test_is_the_mean_over_pairs_of_positions(self, shape, patch, stride, grid, monkeypatch):
+        X, Z = points(4, math.prod(shape)), points(3, math.prod(shape), seed=1)
+        kernel = Convolutional(Gaussian(2.0), shape, patch, stride=stride, grid=grid)
+
+        def formula(x, z):
+            of_patches = functools.partial(oracles.gaussian, length_scale=2.0)
+            return oracles.convolutional(x, z, of_patches, shape, patch, stride, grid)
+
+        expected = oracles.gram(formula, X, Z)
+        assert_allclose(kernel(X, Z), expected, rtol=1e-12)
+        assert_allclose(kernel.diag(X), np.diag(oracles.gram(formula, X, X)), rtol=1e-12)
+        monkeypatch.setattr("mercer.kernels.convolutional._MOST_VALUES", 1)  # tiles of a pair
+        assert_allclose(kernel(X, Z), expected, rtol=1e-12)
+
+    def test_an_image_may_be_anywhere_in_its_part(self):
+        image = np.zeros((9, 12))
+        image[4:6, 2:4] = points(2, 2)
+        moved = np.roll(image, 2, axis=1)
+        for grid, same in ((1, True), ((1, 2), False)):
+            K = Convolutional(Gaussian(0.5), (9, 12), grid=grid)([image.ravel(), moved.ravel()])
+            assert (abs(K[0, 0] - K[0, 1]) < 1e-13) == same
+
+    def test_the_length_scale_is_that_of_patches(self):
+        X = points(40, 12)
+        kernel = Convolutional(Gaussian(), (3, 4), 2).resolve(X)
+        all_patches = np.vstack(
+            [
+                X.reshape(-1, 3, 4)[:, i : i + 2, j : j + 2].reshape(-1, 4)
+                for i in (0, 1)
+                for j in (0, 1, 2)
+            ]
+        )
+        assert kernel.kernel == Gaussian().resolve(all_patches)
+        many = Convolutional(Gaussian(), (3, 4), 2)
+        assert many.resolve(points(900, 12)) == many.resolve(points(900, 12))
+
+    def test_other_numbers_of_pixels_are_refused(self):
+        kernel = Convolutional(Linear(), (3, 4), 2)
+        for call in (kernel, kernel.diag, lambda X: kernel.random_features(X, 8)):
+            with pytest.raises(ValueError, match=r"rows of 12 inputs, got 11\. Use the `image_s"):
+                call(points(2, 11))
 
 
 class TestMaps:

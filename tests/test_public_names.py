@@ -174,6 +174,7 @@ NAMES = {
         "Cauchy",
         "ChiSquared",
         "CompiledKernel",
+        "Convolutional",
         "DistanceKernel",
         "DotProduct",
         "ExponentialSemigroup",
@@ -399,6 +400,7 @@ mercer.kernels.ArcCosine(order=1)
 mercer.kernels.Bias(value=1.0)
 mercer.kernels.Cauchy(length_scale='median')
 mercer.kernels.ChiSquared()
+mercer.kernels.Convolutional(kernel, image_shape, patch_size=3, *, stride=1, grid=1)
 mercer.kernels.DotProduct(coefficients='exponential', scale=None, base=2.0)
 mercer.kernels.ExponentialSemigroup(beta=1.0)
 mercer.kernels.FunctionKernel(function, *, pairwise=None, bound=None)

@@ -5,6 +5,7 @@ Kernels can be added, multiplied and scaled. :func:`as_kernel` turns a name or a
 into a kernel.
 """
 
+from mercer.kernels.convolutional import Convolutional
 from mercer.kernels.dot import ArcCosine, Bias, DotProduct, Linear, Polynomial
 from mercer.kernels.half_line import (
     ChiSquared,
@@ -35,6 +36,7 @@ __all__ = [
     "Cauchy",
     "ChiSquared",
     "CompiledKernel",
+    "Convolutional",
     "DistanceKernel",
     "DotProduct",
     "ExponentialSemigroup",

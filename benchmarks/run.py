@@ -44,6 +44,7 @@ SCRIPTS = (
     "cluster_faults",
     "random_features",
     "random_features_defaults",
+    "random_features_chosen",
     "scaling",
     "losses",
     "means",
@@ -249,6 +250,11 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "random_feature_errors": (
             "Error of random features",
             "How near do so many features come to the kernel?",
+        ),
+        "random_features_chosen": (
+            "Random features that rows choose",
+            "At an equal number of features: drawn without looking at the rows, drawn by leverage "
+            "scores, or refined by gradients.",
         ),
         "gpu": ("Random features on a GPU", "Rows a second on a graphics processor."),
     },

@@ -7,6 +7,7 @@ into a kernel.
 
 from mercer.kernels.convolutional import Convolutional
 from mercer.kernels.dot import ArcCosine, Bias, DotProduct, Linear, Polynomial
+from mercer.kernels.frequencies import cosines
 from mercer.kernels.half_line import (
     ChiSquared,
     ExponentialSemigroup,
@@ -62,4 +63,5 @@ __all__ = [
     "Sum",
     "as_kernel",
     "as_pair_kernel",
+    "cosines",
 ]

@@ -187,6 +187,7 @@ NAMES = {
         "Cauchy",
         "ChiSquared",
         "CompiledKernel",
+        "Convolutional",
         "DistanceKernel",
         "DotProduct",
         "ExponentialSemigroup",
@@ -213,6 +214,7 @@ NAMES = {
         "Sum",
         "as_kernel",
         "as_pair_kernel",
+        "cosines",
     ],
     "mercer.losses": [
         "AbsoluteError",
@@ -240,6 +242,7 @@ NAMES = {
     "mercer.maps": [
         "Affine",
         "Chain",
+        "Cosines",
         "Curves",
         "FixedMap",
         "Indicators",
@@ -454,6 +457,7 @@ mercer.kernels.ArcCosine(order=1)
 mercer.kernels.Bias(value=1.0)
 mercer.kernels.Cauchy(length_scale='median')
 mercer.kernels.ChiSquared()
+mercer.kernels.Convolutional(kernel, image_shape, patch_size=3, *, stride=1, grid=1)
 mercer.kernels.DotProduct(coefficients='exponential', scale=None, base=2.0)
 mercer.kernels.ExponentialSemigroup(beta=1.0)
 mercer.kernels.FunctionKernel(function, *, pairwise=None, bound=None)
@@ -479,6 +483,7 @@ mercer.kernels.SkewedIntersection(c=1.0)
 mercer.kernels.Sum(left, right)
 mercer.kernels.as_kernel(value)
 mercer.kernels.as_pair_kernel(value)
+mercer.kernels.cosines(kernel, n_inputs, n_features, seed=0, *, design='auto')
 mercer.losses.AbsoluteError()
 mercer.losses.EpsilonInsensitive(epsilon=0.1)
 mercer.losses.Hinge()
@@ -522,6 +527,9 @@ mercer.schedules.Relative(schedule, unit=None)
 mercer.schedules.as_schedule(value)
 mercer.maps.Affine(shift, matrix, offset=None)
 mercer.maps.Chain(first, last)
+mercer.maps.Cosines(frequencies)
+mercer.maps.Cosines.refined(self, X, y, *, ridge=0.0001, n_passes=30, batch_size=128,
+    step_size=0.03, seed=0)
 mercer.maps.Curves(knots, values, sizes, beyond='constant')
 mercer.maps.Indicators(levels, sizes, height=1.0)
 mercer.maps.Logarithms(skewness=1.5, max_knots=1000)

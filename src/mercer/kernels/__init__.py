@@ -5,7 +5,9 @@ Kernels can be added, multiplied and scaled. :func:`as_kernel` turns a name or a
 into a kernel.
 """
 
+from mercer.kernels.convolutional import Convolutional
 from mercer.kernels.dot import ArcCosine, Bias, DotProduct, Linear, Polynomial
+from mercer.kernels.frequencies import cosines
 from mercer.kernels.half_line import (
     ChiSquared,
     ExponentialSemigroup,
@@ -35,6 +37,7 @@ __all__ = [
     "Cauchy",
     "ChiSquared",
     "CompiledKernel",
+    "Convolutional",
     "DistanceKernel",
     "DotProduct",
     "ExponentialSemigroup",
@@ -61,4 +64,5 @@ __all__ = [
     "Sum",
     "as_kernel",
     "as_pair_kernel",
+    "cosines",
 ]

@@ -179,7 +179,7 @@ def new_weighed(n: int, n_inner: int, n_scalars: int) -> Weighed:
 
 
 @jit()
-def copy_numbers(target: Array, source: Array) -> None:
+def copy_numbers(target: Floats, source: Floats) -> None:
     """``target[: source.size] = source``."""
     for i in range(source.size):
         target[i] = source[i]
@@ -215,29 +215,25 @@ def outer_of_rows(
     steps : ndarray of shape (k,)
         Written.
     """
-    m, k = inner.size, scalars.size
-    out, own, loss = np.empty(3 + m + 2 * k), np.empty(1), np.empty(1)
-    # Of its own, lest an address lie beyond the end of an array.
-    g, v, numbers = np.zeros(m + 1), np.zeros(k + 1), np.zeros(risk.parameters.size + 1)
-    copy_numbers(g, inner)
-    copy_numbers(v, scalars)
-    copy_numbers(numbers, risk.parameters)
+    # One array for what a row writes, and the scale of the loss that it reads.
+    room = np.empty(4 + inner.size + 2 * scalars.size)
+    out = room[1:]
     for i in range(losses.size):
         weighed.value[i], weighed.by_loss[i], weighed.clamped[i] = 0.0, 0.0, False
-        loss[0] = losses[i]
         first_g = first_v = first_number = 0
         for term in range(risk.addresses.size):
             n_inner, n_scalars = risk.sizes[term, 0], risk.sizes[term, 1]
-            own[0] = unit if np.isnan(risk.units[term]) else risk.units[term]
+            room[0] = unit if np.isnan(risk.units[term]) else risk.units[term]
+            # What is beyond the end of an array is not read.
             call_pointer(
                 risk.addresses[term],
                 (
-                    np.int64(loss.ctypes.data),
-                    np.int64(g[first_g:].ctypes.data),
-                    np.int64(v[first_v:].ctypes.data),
-                    np.int64(own.ctypes.data),
+                    np.int64(losses[i:].ctypes.data),
+                    np.int64(inner[first_g:].ctypes.data),
+                    np.int64(scalars[first_v:].ctypes.data),
+                    np.int64(room.ctypes.data),
                     np.int64(out.ctypes.data),
-                    np.int64(numbers[first_number:].ctypes.data),
+                    np.int64(risk.parameters[first_number:].ctypes.data),
                 ),
             )
             w = risk.weights[term]
@@ -252,8 +248,6 @@ def outer_of_rows(
             first_g += n_inner
             first_v += n_scalars
             first_number += risk.sizes[term, 2]
-    # Read after the calls, so that they are not freed before: see `call_pointer`.
-    loss[0] = own[0] + g[0] + v[0] + numbers[0]
 
 
 # -- one step --------------------------------------------------------------------------------------
@@ -345,16 +339,15 @@ def track(
         copy_numbers(g, now.inner)
         return
     mean_of_rows(h, weights, first, stride, g)
-    if begun:
-        before = np.zeros(m)
-        if old.shape[0]:
-            mean_of_rows(old, weights, first, stride, before)
+    if begun and old.shape[0]:
+        before = np.empty(m)
+        mean_of_rows(old, weights, first, stride, before)
         for j in range(m):
-            if old.shape[0]:
-                corrected = now.inner[j] + pace.share * (g[j] - before[j])
-                g[j] = corrected - pace.rate * (now.inner[j] - before[j])
-            else:
-                g[j] = now.inner[j] + pace.rate * (g[j] - now.inner[j])
+            corrected = now.inner[j] + pace.share * (g[j] - before[j])
+            g[j] = corrected - pace.rate * (now.inner[j] - before[j])
+    elif begun:
+        for j in range(m):
+            g[j] = now.inner[j] + pace.rate * (g[j] - now.inner[j])
     # Momentum may overshoot the range of a mean.
     inside = True
     for i in range(h.shape[0]):
@@ -379,8 +372,9 @@ def effect_of_rows(
 
     A row's effect on g is clipped with its own slope, or all others would pay for it.
     """
-    cut = np.empty(((weights.size + stride - 1) // stride, effect.size))
-    for p in range(cut.shape[0]):
+    n_first = (weights.size + stride - 1) // stride if effect.size else 0
+    cut = np.empty((n_first, effect.size))
+    for p in range(n_first):
         squared = 0.0
         for c in range(slopes.shape[1]):
             squared += (weighed.by_loss[p * stride] * slopes[p * stride, c]) ** 2
@@ -473,17 +467,20 @@ def weigh(
             for c in range(n_outputs):
                 total[i, c] *= again * (weights[i] / n_first)
         clipped += factor < 1.0
-    effect, by_scalars = np.empty(m), np.empty(k)
+    effect = after.effect
     effect_of_rows(weighed, slopes, weights, way.clip, stride, effect)
-    for j in range(m):
-        after.effect[j] = effect[j]
-        if begun:
-            after.effect[j] = now.effect[j] + pace.rate * (effect[j] - now.effect[j])
+    if begun:
+        for j in range(m):
+            effect[j] = now.effect[j] + pace.rate * (effect[j] - now.effect[j])
     n_rows, n_steps = now.counts[0], now.counts[1]
-    own = np.empty((n_first, k))
-    for p in range(n_first):
-        copy_row(own, p, weighed.by_scalars, p * stride, k)
-    mean_of_rows(own, weights, 0, stride, by_scalars)
+    by_scalars = after.scalars
+    if stride == 1 or k == 0:
+        mean_of_rows(weighed.by_scalars, weights, 0, 1, by_scalars)
+    else:
+        own = np.empty((n_first, k))
+        for p in range(n_first):
+            copy_row(own, p, weighed.by_scalars, p * stride, k)
+        mean_of_rows(own, weights, 0, stride, by_scalars)
     moves = min(n_first * pace.share, _MOST_ROWS)
     settling = _SUFFIX / (n_steps + _SUFFIX)
     for j in range(k):
@@ -545,8 +542,8 @@ def mix(dictionary: Dictionary, size: int, scale: float, mixing: Array) -> None:
 @jit()
 def _remember(dictionary: Dictionary, size: int, scale: float, past: Past) -> None:
     """Keep the function before a step, and number the slots."""
+    copy_numbers(past.points.ravel(), dictionary.points[:size].ravel())
     for s in range(size):
-        copy_row(past.points, s, dictionary.points, s, past.points.shape[1])
         for c in range(past.coefficients.shape[1]):
             past.coefficients[s, c] = scale * dictionary.weights[s, c]
         dictionary.origin[s] = s + 1
@@ -667,6 +664,23 @@ def run_under_risk(
     step = row // batch_size
     reason = FINISHED
     reads_rows = needs_rows(compressor.kind)
+    # Room for a batch: of the last one, which may be shorter, the first rows.
+    all_kernel_rows = np.empty((most, capacity), inputs.dtype)
+    loss, slope_before, value_before = np.empty(1), np.empty(n_outputs), np.empty(n_outputs)
+    room = Weighed(
+        np.empty(most),
+        np.empty(most),
+        np.empty((most, m)),
+        np.empty((most, k)),
+        np.empty(most, np.bool_),
+    )
+    all_losses, all_slopes = np.empty(most), np.empty((most, n_outputs))
+    all_total, all_h, all_old = (
+        np.empty((most, n_outputs)),
+        np.empty((most, m)),
+        np.empty((most, m)),
+    )
+    all_derivatives = np.empty((most, m, n_outputs))
     while row < n_rows:
         n = min(batch_size, n_rows - row)
         if size + n > capacity:
@@ -679,17 +693,19 @@ def run_under_risk(
         first, stride = (1, 2) if paired else (0, 1)
         n_inner_rows = n // 2 if paired else n
         weights = rows.sample_weights[row : row + n]
-        losses, slopes = np.empty(n), np.empty((n, n_outputs))
-        total = np.zeros((n, n_outputs))
-        h, old = np.empty((n_inner_rows, m)), np.empty((n_inner_rows if way.momentum else 0, m))
-        derivative = np.empty((n_inner_rows, m, n_outputs))
+        losses, slopes, total = all_losses[:n], all_slopes[:n], all_total[:n]
+        h, derivative = all_h[:n_inner_rows], all_derivatives[:n_inner_rows]
+        old = all_old[: n_inner_rows if way.momentum else 0]
         weighed = Weighed(
-            np.empty(n), np.empty(n), np.empty((n, m)), np.empty((n, k)), np.empty(n, np.bool_)
+            room.value[:n],
+            room.by_loss[:n],
+            room.by_inner[:n],
+            room.by_scalars[:n],
+            room.clamped[:n],
         )
         # Predict all rows of the batch, and take the losses.
         eta = steps.step_sizes[step]
-        kernel_rows = np.empty((n, size), inputs.dtype)
-        loss, slope_before, value_before = np.empty(1), np.empty(n_outputs), np.empty(n_outputs)
+        kernel_rows = all_kernel_rows[:n]
         for i in range(n):
             target = rows.targets[row + i]
             values_of_row(
@@ -716,6 +732,9 @@ def run_under_risk(
         if pace.own_weight == 0.0:  # rows without weight change nothing
             _copy_tracked(now, after)
             copy_numbers(weighed.value, losses)
+            for i in range(n):
+                for c in range(n_outputs):
+                    total[i, c] = 0.0
         else:
             unit = now.scales[0] if np.isnan(way.unit) else way.unit
             track(now, True, h, old, weights, pace, way, after.inner)

@@ -89,10 +89,11 @@ def exact_distance(points_f, weights_f, points_g, weights_g, length_scale, digit
 def functional_sgd(X, derivative, step_sizes, regularization, length_scale, n_outputs):
     """Functional SGD one row at a time, every row kept (NORMA without truncation)."""
     n = len(X)
+    ridges = np.broadcast_to(regularization, n)
     gram = gaussian_gram(X, X, length_scale)
     coefficients = np.zeros((n, n_outputs))
     for t in range(n):
         score = gram[t, :t] @ coefficients[:t]
-        coefficients[:t] *= 1.0 - step_sizes[t] * regularization
+        coefficients[:t] *= 1.0 - step_sizes[t] * ridges[t]
         coefficients[t] = -step_sizes[t] * derivative(t, score)
     return coefficients

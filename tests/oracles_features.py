@@ -18,11 +18,12 @@ def features_of_blocks(kernel, X, n_blocks, block_size, seed, options):
 def faithful(blocks, batches, slopes_at, step_sizes, regularization):
     """DSG, Algorithm 1, on stored features; returns the iterates as lists of coefficients."""
     coefficients, iterates = [], []
+    ridges = np.broadcast_to(regularization, len(batches))
     for t, rows in enumerate(batches):
         F = sum((Z[rows] @ a for Z, a in zip(blocks, coefficients, strict=False)), 0.0)
         G = slopes_at(rows, F) / len(rows)
         gamma = step_sizes[t]
-        coefficients = [(1.0 - gamma * regularization) * a for a in coefficients]
+        coefficients = [(1.0 - gamma * ridges[t]) * a for a in coefficients]
         coefficients.append(-gamma * blocks[t][rows].T @ G)
         iterates.append(list(coefficients))
     return iterates

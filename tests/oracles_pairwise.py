@@ -280,8 +280,10 @@ def naive_pairs(
     gram = kernel(X, X)
     rows = list(_stream(y, buffer, groups, weights))
     batches = [rows[start : start + batch_size] for start in range(0, len(y), batch_size)]
-    for gamma, batch in zip(step_sizes(schedule, len(batches)), batches, strict=True):
-        coefficients = (1 - gamma * regularization) * f.coefficients
+    ridges = np.broadcast_to(regularization, len(batches))
+    sizes = step_sizes(schedule, len(batches))
+    for gamma, ridge, batch in zip(sizes, ridges, batches, strict=True):
+        coefficients = (1 - gamma * ridge) * f.coefficients
         pairs, new = f.pairs, len(f.pairs)
         for t, partners in batch:
             labels = np.array([pair_label(label, y[t], y[j]) for j in partners])

@@ -9,7 +9,7 @@ from covering import covering
 from mercer import KernelClassifier, KernelRegressor, kernels, losses
 from mercer.estimators.start import make_learner
 from mercer.exceptions import NothingLearnedWarning, TargetScaleWarning
-from mercer.expansions import KOMP, Budget, Full, Quantized
+from mercer.expansions import KOMP, Budget, Dictionary, Full, Quantized
 from mercer.functions import start
 from mercer.kernels import FunctionKernel, Gaussian
 from mercer.learning import KernelLearner, automatic_step
@@ -408,6 +408,35 @@ def test_full_is_functional_sgd_with_regularization(loss, schedule):
 
 
 @pytest.mark.usefixtures("each_path")
+@pytest.mark.parametrize("single", [False, True])
+def test_the_ridge_may_depend_on_the_step(single):
+    rng = np.random.default_rng(8)
+    X, y = rng.normal(size=(50, 2)), rng.integers(0, 2, size=50)
+    y[0] = 0
+    ridge, t = PowerDecay(1.0, 0.5), np.arange(1.0, 51.0)
+    expected = functional_sgd(
+        X, margin_derivative("logistic", y), [0.4] * 50, t**-0.5, LENGTH_SCALE, 1
+    )
+    model = KernelClassifier(
+        "logistic",
+        kernel=KERNEL,
+        average=None,
+        expansion=Full(),
+        step_size=0.4,
+        regularization=ridge,
+        batch_size=1,
+    ).partial_fit(X[:1], y[:1], classes=[0, 1])
+    if single:
+        for x, label in zip(X[1:], y[1:], strict=True):
+            model.learn_one(x, label)
+    else:
+        model.partial_fit(X[1:], y[1:])
+    expected = gaussian_gram(GRID, X, LENGTH_SCALE) @ expected
+    assert_allclose(model.decision_function(GRID), expected[:, 0], rtol=1e-9, atol=1e-12)
+    assert model.get_params()["regularization"] is ridge
+
+
+@pytest.mark.usefixtures("each_path")
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
 def test_unregularised_full_with_decaying_steps_is_algorithm_1_of_ying_and_zhou(loss):
     rng = np.random.default_rng(9)
@@ -556,6 +585,32 @@ def test_a_step_that_flips_the_sign_is_refused():
     model = KernelRegressor(kernel=KERNEL, step_size=2.0, regularization=0.6)
     with pytest.raises(ValueError, match=r"2 \* 0\.6 = 1\.2.*flip the sign.*below 1\.67"):
         model.partial_fit(GRID, GRID[:, 0])
+
+
+@pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf")])
+def test_a_ridge_that_makes_no_sense_is_named_and_nothing_is_learned(bad):
+    model = KernelRegressor(
+        kernel=KERNEL, step_size=0.1, regularization=lambda t: 0.1 if t < 5 else bad, batch_size=20
+    ).partial_fit(GRID, GRID[:, 0])
+    before = model.predict(GRID)
+    with pytest.raises(ValueError, match="`regularization` must be"):
+        model.partial_fit(GRID, GRID[:, 0])
+    assert_array_equal(model.predict(GRID), before)
+
+
+@pytest.mark.parametrize("expansion", ["auto", Dictionary(20)], ids=str)
+def test_what_makes_no_steps_takes_one_ridge(expansion):
+    model = KernelRegressor(expansion=expansion, regularization=PowerDecay(0.1))
+    with pytest.raises(ValueError, match="makes no steps"):
+        model.fit(np.resize(GRID, (300, 2)), np.resize(GRID[:, 0], 300))
+
+
+def test_automatic_steps_go_with_ridges_that_fall():
+    X, y = smooth_problem(600)
+    model = KernelRegressor(kernel=KERNEL, expansion=KOMP(), regularization=PowerDecay(10.0, 2.0))
+    model.set_params(batch_size=4, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.8
+    assert model.history_.step_size[0] <= 0.05
 
 
 # -- automatic choices on awkward streams ------------------------------------------------------

@@ -113,6 +113,19 @@ def test_shrinking_far_below_one_loses_nothing():
     np.testing.assert_allclose(model.coefficients_, expected, rtol=1e-8, atol=1e-13)
 
 
+def test_the_ridge_may_depend_on_the_step():
+    ridges = PowerDecay(0.9, 0.5)
+    model = regressor(double(MODES[2]), regularization=ridges).partial_fit(X, TARGETS)
+    expected = oracles_features.faithful(
+        blocks_of(8),
+        batches_in_order(),
+        square_slopes,
+        [0.7] * 7 + [0.35],
+        [ridges(t) for t in range(1, 9)],
+    )[-1]
+    np.testing.assert_allclose(model.coefficients_, np.vstack(expected), rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("average", [None, "polyak"])
 @pytest.mark.parametrize("theta_nu", [1.0, 1.5, 2.0, 3.0])
 def test_steps_of_the_theorem_may_turn_and_forget_the_function(theta_nu, average):

@@ -185,6 +185,20 @@ def test_unregularized_pairs(loss):
     assert_allclose(model.predict_pair(X[:-1], X[1:]), pairs, rtol=1e-10, atol=1e-12)
 
 
+def test_pairs_take_a_ridge_for_each_step():
+    model = recipes.unregularized_pairs(step_size=PowerDecay(0.5, 0.5), kernel=KERNEL)
+    model.set_params(regularization=PowerDecay(0.9, 1.0)).partial_fit(X, LABELS)
+    oracle = oracles_pairwise.naive_pairs(
+        X,
+        LABELS,
+        kernel=oracles_pairwise.gaussian(0.7),
+        schedule=(0.5, 0.5),
+        regularization=0.9 / np.arange(1.0, 97.0),
+    )
+    pairs = oracle.at_rows(KERNEL(X), np.arange(95), np.arange(1, 96))
+    assert_allclose(model.predict_pair(X[:-1], X[1:]), pairs, rtol=1e-10, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", recipes.__all__)
 def test_recipes_are_plain_estimators(name):
     model = getattr(recipes, name)(kernel=KERNEL)

@@ -106,8 +106,9 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
         the batch size (:class:`mercer.learning.AutomaticStep`). ``"theory"`` sets
         ``regularization`` to 0 and takes the decreasing steps of the theorem on learning without
         regularization, which are safe but slow (:func:`mercer.recipes.unregularized`).
-    regularization : float or "auto", default="auto"
-        Ridge parameter lambda. ``"auto"`` is chosen by the race, or 1e-6 for learning by steps.
+    regularization : float, schedule or "auto", default="auto"
+        Ridge parameter lambda, or a callable from the step number (1, 2, ...) to it, for learning
+        by steps. ``"auto"`` is chosen by the race, or 1e-6 for learning by steps.
     batch_size : int, default=32
         Rows per step. A ``partial_fit`` of at most this many rows is exactly one gradient step;
         Newton steps use at least 256 rows. Learning by sums does not use it, and the default
@@ -216,7 +217,7 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
         kernel: str | Kernel | Callable[..., Any] = "auto",
         expansion: str | Expansion = "auto",
         step_size: float | str | Callable[[int], float] = "auto",
-        regularization: float | str = "auto",
+        regularization: float | str | Callable[[int], float] = "auto",
         batch_size: int = 32,
         n_passes: int = 1,
         shuffle: bool = True,

@@ -193,7 +193,7 @@ class DensityRatio(TaskEstimator):
     step_size : float, callable or "auto", default="auto"
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it. ``"auto"``
         takes a large safe step (:class:`mercer.learning.AutomaticStep`).
-    regularization : float, default=1e-2
+    regularization : float or schedule, default=1e-2
         Ridge parameter lambda, which draws p/q to 1. Far below the default, f follows single rows
         in the thin tails of q, and the divergence is underestimated or worse.
     batch_size : int, default=32
@@ -265,7 +265,7 @@ class DensityRatio(TaskEstimator):
         kernel: str | Kernel | Callable[..., Any] = "gaussian",
         expansion: str | Expansion = "auto",
         step_size: float | str | Callable[[int], float] = "auto",
-        regularization: float = 1e-2,
+        regularization: float | Callable[[int], float] = 1e-2,
         batch_size: int = 32,
         n_passes: int = 1,
         shuffle: bool = True,

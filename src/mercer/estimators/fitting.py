@@ -742,15 +742,17 @@ class KernelEstimator(Estimator):
             return schedule.resolved(self.targets_.unit_of_steps(automatic))
         return schedule
 
-    def _ridge(self) -> float:
-        """Return the ridge for learning by steps, for objectives of curvature 1."""
+    def _ridge(self) -> Any:
+        """Return the ridge for learning by steps, for objectives of curvature 1, or a schedule."""
         if self._chooses("regularization"):
             return 0.0 if self._is_theory() else _RIDGE
+        if callable(self.regularization):
+            return own_copy(as_schedule(self.regularization))
         return check_real("regularization", self.regularization, low=0.0)
 
     def _chosen_ridge(self) -> float | None:
         """Return the ridge for learning by sums; None to choose it on held-out rows."""
-        if isinstance(self.regularization, str):
+        if isinstance(self.regularization, str) or callable(self.regularization):
             return None
         return check_real("regularization", self.regularization, low=0.0)
 
@@ -836,6 +838,11 @@ class KernelEstimator(Estimator):
             check_choice("step_size", self.step_size, self._step_names)
         as_kernel(self.kernel)
         mode = plan.expansion.mode
+        if callable(self.regularization) and (plan.default is not None or solves(plan.expansion)):
+            raise ValueError(
+                f"`regularization={self.regularization!r}` is a schedule, one ridge for each step, "
+                f"but {self.expansion!r} makes no steps. Use a number, or `expansion='komp'`."
+            )
         relative = self._is_theory() or isinstance(self.step_size, Relative)
         if relative and mode != "faithful":
             raise ValueError(

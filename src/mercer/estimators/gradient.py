@@ -133,7 +133,7 @@ class KernelGradient(TaskEstimator):
         features must have ``mode="faithful"`` or ``"solve"``.
     step_size : float, callable or "auto", default="auto"
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it.
-    regularization : float, default=1e-3
+    regularization : float or schedule, default=1e-3
         Ridge parameter lambda, for the objective in units of its largest curvature.
     batch_size : int, default=64
         Rows per step, 2 at least: each is paired with all others of its step.
@@ -196,7 +196,7 @@ class KernelGradient(TaskEstimator):
         kernel: str | Kernel | Callable[..., Any] = "gaussian",
         expansion: str | Expansion = "auto",
         step_size: float | str | Callable[[int], float] = "auto",
-        regularization: float = 1e-3,
+        regularization: float | Callable[[int], float] = 1e-3,
         batch_size: int = 64,
         n_passes: int = 10,
         shuffle: bool = True,

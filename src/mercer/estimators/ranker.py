@@ -129,7 +129,7 @@ class KernelRanker(KernelEstimator):
         (losses of bounded slope) or 5/6 and starts at that largest step: safe but slow. Relative
         schedules are in units of 1 / (L κ²), with the bound κ² of the pair kernel, for pair labels
         of size 1.
-    regularization : float, default=0.0
+    regularization : float or schedule, default=0.0
         Ridge parameter. The falling steps regularise in its place.
     batch_size : int or "auto", default="auto"
         Rows per step; their slopes are averaged. "auto" is 1, or 256 for random features, whose
@@ -198,7 +198,7 @@ class KernelRanker(KernelEstimator):
         kernel: str | Kernel | Callable[..., Any] = "gaussian",
         expansion: str | Expansion = "auto",
         step_size: float | str | Callable[[int], float] = "auto",
-        regularization: float = 0.0,
+        regularization: float | Callable[[int], float] = 0.0,
         batch_size: int | str = "auto",
         n_passes: int = 1,
         shuffle: bool = True,

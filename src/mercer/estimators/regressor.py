@@ -76,9 +76,10 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         ``"auto"`` takes a large safe step for the kernel, the loss and the batch size
         (:class:`mercer.learning.AutomaticStep`). For losses with bounded slopes (absolute error,
         Huber, quantiles, ...) and no risk, it is in the unit of the first call's targets.
-    regularization : float or "auto", default="auto"
-        Ridge parameter lambda. ``"auto"`` is chosen by the race, or 1e-6, in the unit of the steps,
-        for learning by steps.
+    regularization : float, schedule or "auto", default="auto"
+        Ridge parameter lambda, or a callable from the step number (1, 2, ...) to it, for learning
+        by steps. ``"auto"`` is chosen by the race, or 1e-6, in the unit of the
+        steps, for learning by steps.
     batch_size : int, default=32
         Rows per step. A ``partial_fit`` of at most this many rows is exactly one gradient step;
         Newton steps use at least 256 rows. Learning by sums does not use it, and the default
@@ -189,7 +190,7 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         kernel: str | Kernel | Callable[..., Any] = "auto",
         expansion: str | Expansion = "auto",
         step_size: float | str | Callable[[int], float] = "auto",
-        regularization: float | str = "auto",
+        regularization: float | str | Callable[[int], float] = "auto",
         batch_size: int = 32,
         n_passes: int = 1,
         shuffle: bool = True,

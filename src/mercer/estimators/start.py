@@ -138,14 +138,14 @@ class Tuning(NamedTuple):
     ----------
     step_size : callable or AutomaticStep
         Maps the step number (1, 2, ...) to a step size.
-    regularization : float
-        Ridge parameter for learning by steps.
+    regularization : float or callable
+        Ridge parameter for learning by steps, or one for each step number.
     rows_per_step : int
         Rows per step.
     """
 
     step_size: Any
-    regularization: float
+    regularization: Any
     rows_per_step: int
 
 
@@ -228,7 +228,7 @@ def make_learner(
     | StreamFunction
     | SumOfComponents,
     step_size: StepSize | AutomaticStep,
-    regularization: float,
+    regularization: Any,
     batch_size: int,
     automatic: AutomaticStep,
 ) -> Learner:

@@ -165,7 +165,7 @@ class ValueFunction(TaskEstimator):
         smaller value makes "tdc" faster, but it may diverge on transitions of another policy.
         "pkgtd": rate of the running mean, in (0, 1]; ``"auto"`` is 1 - discount, which gives the
         solution of temporal differences. Other methods ignore it.
-    regularization : float, default=1e-6
+    regularization : float or schedule, default=1e-6
         Ridge parameter; it shrinks h as well as V.
     normalize_rewards : bool, default=False
         Whether rewards are learned in units of their standard deviation in the first call; values
@@ -238,7 +238,7 @@ class ValueFunction(TaskEstimator):
         expansion: str | Expansion = "auto",
         step_size: float | str | Callable[[int], float] = "auto",
         auxiliary_step: float | str = "auto",
-        regularization: float = 1e-6,
+        regularization: float | Callable[[int], float] = 1e-6,
         batch_size: int = 32,
         n_passes: int | str = "auto",
         shuffle: bool = True,

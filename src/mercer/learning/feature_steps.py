@@ -260,12 +260,17 @@ class FeatureLearner(StepLearner):
         n_outputs = self.function.n_outputs
         return self.function.expansion.plan(self.batch_size, n_outputs=n_outputs).rows_per_step
 
+    @property
+    def _ridge(self) -> float:
+        """Ridge parameter of the next step."""
+        return float(self.ridges(self.function.n_steps + 1, 1)[0])
+
     def _steps(self, n_rows: int | None = None) -> FeatureSteps:
         return FeatureSteps(
             self.automatic,
             self.curvature(),
             self.function.expansion.mode,
-            self.regularization,
+            self._ridge,
             self.rows_per_step if n_rows is None else n_rows,
             self.function.block_size,
             self.objective.lipschitz is None,
@@ -283,7 +288,7 @@ class FeatureLearner(StepLearner):
             size = float(self.step_size(t))
         # In cyclic mode, the ridge is part of the equations of the step and shrinks nothing.
         free = self.function.expansion.mode == "cyclic" or self._falls_like_the_theorem()
-        self.check_steps(np.array([size]), t, 0.0 if free else self.regularization)
+        self.check_steps(np.array([size]), t, np.array([0.0 if free else self._ridge]))
         if t == 1 and not self._falls_like_the_theorem():
             self._steps().check(size, weights)
         return size
@@ -379,7 +384,7 @@ class FeatureLearner(StepLearner):
         """Take a step of ``share`` of the step size; if provisional, it is not noted anywhere."""
         f = self.function
         n_rows = len(batch)
-        step_size = share * self._step_size(batch, whole)
+        step_size, ridge = share * self._step_size(batch, whole), self._ridge
         rows = self._batches(batch, prepared)
         values = batch.values
         others = self.objective.points(rows[0])[n_rows:]
@@ -396,10 +401,10 @@ class FeatureLearner(StepLearner):
                 prepared,
                 slopes,
                 step_size,
-                self.regularization,
+                ridge,
                 steepness,
                 self.curvature(),
-                self.objective.mixing(step_size, self.regularization, f.n_outputs),
+                self.objective.mixing(step_size, ridge, f.n_outputs),
             )
         if not (sound and np.isfinite(update.coefficients).all()):
             why = f" The root mean square of f is {size:.3g}. {self._steps().limit()}"
@@ -538,7 +543,7 @@ class FeatureLearner(StepLearner):
                 self.function = trial = f.copy()
                 judges.values[:] = before
                 update = trial.move(
-                    gradient / n, covariance / n, step_size, self.regularization, self.curvature()
+                    gradient / n, covariance / n, step_size, self._ridge, self.curvature()
                 )
                 trial.apply(update, points, judges.values)
                 new = self._held_loss(judges)

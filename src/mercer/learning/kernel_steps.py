@@ -73,7 +73,7 @@ class _SingleRow(NamedTuple):
     first: FirstRows
     objective: Objective
     step_size: Any
-    regularization: float
+    regularization: Any
     batch_size: int
     compressor: Compressor
     dtype: np.dtype[Any]
@@ -111,10 +111,13 @@ class KernelLearner(Passing, StepLearner):
 
     def _plan(
         self, rows_per_step: NDArray[np.int64], X: Any, targets: Array, weights: Array
-    ) -> tuple[Array, Array]:
-        """Return the step sizes and tolerances of all steps of a call, before the first step."""
+    ) -> tuple[Array, Array, Array]:
+        """Return sizes, ridges and tolerances of all steps of a call, before the first step."""
         first = self.function.n_steps + 1
         n_steps = rows_per_step.size
+        ridges = self.ridges(first, n_steps)
+        with np.errstate(divide="ignore"):  # no ridge, no limit
+            longest = 1.0 / ridges
         if isinstance(self.step_size, AutomaticStep):
             step_sizes = np.asarray(self.step_size.of_batch(rows_per_step), dtype=np.float64)
             if not self._slopes_are_bounded():
@@ -123,19 +126,16 @@ class KernelLearner(Passing, StepLearner):
                     self.objective, kernel, curvature, rows_per_step, X, targets, weights
                 )
                 step_sizes = np.minimum(step_sizes, stable)
-            if self.regularization > 0.0:
-                step_sizes = np.minimum(step_sizes, 0.5 / self.regularization)
+            step_sizes = np.minimum(step_sizes, 0.5 * longest)
         else:
             numbers = range(first, first + n_steps)
             step_sizes = np.array([self.step_size(t) for t in numbers], float)
             if isinstance(self.step_size, CarefulSteps):
                 limits = self.step_size.limits(self.function.kernel, X, weights, rows_per_step)
-                if self.regularization > 0.0:  # with these, all rows so far count alike
-                    limits = np.minimum(
-                        limits, 1.0 / (self.regularization * (1.0 + np.array(numbers)))
-                    )
+                # With the longest steps that the ridge allows, all rows so far count alike.
+                limits = np.minimum(limits, longest / (1.0 + np.array(numbers)))
                 step_sizes = np.minimum(step_sizes, limits)
-        self.check_steps(step_sizes, first, self.regularization)
+        self.check_steps(step_sizes, first, ridges)
         if n_steps > 1 and not isinstance(self.step_size, AutomaticStep):
             # With a schedule, missing rows of a short last batch count as zeros.
             step_sizes[-1] *= rows_per_step[-1] / self.batch_size
@@ -148,7 +148,7 @@ class KernelLearner(Passing, StepLearner):
         tolerances = self.function.expansion.tolerances(step_sizes, first, norms)
         if self.objective.clip is not None:
             self._check_tolerances(tolerances, step_sizes * self.objective.clip * np.sqrt(bound))
-        return step_sizes, tolerances
+        return step_sizes, ridges, tolerances
 
     def _check_tolerances(self, tolerances: Array, largest: Array) -> None:
         """Raise ValueError if clipped steps are so small that the tolerance undoes all of them."""
@@ -203,13 +203,14 @@ class KernelLearner(Passing, StepLearner):
         first = copy.copy(self.first)
         self.first.look(self.objective, self.function.n_outputs, targets, weights)
         try:
-            step_sizes, tolerances = self._plan(rows_per_step, X, targets, weights)
+            step_sizes, ridges, tolerances = self._plan(rows_per_step, X, targets, weights)
         except BaseException:
             self.first = first
             raise
         n_steps = rows_per_step.size
         steps = Steps(
             step_sizes,
+            ridges,
             tolerances,
             np.zeros(n),
             np.zeros(n_steps),
@@ -274,7 +275,7 @@ class KernelLearner(Passing, StepLearner):
                 self.objective,
                 batch,
                 eta,
-                self.regularization,
+                steps.ridges[t],
                 tolerance,
                 largest_loss,
             )
@@ -309,7 +310,6 @@ class KernelLearner(Passing, StepLearner):
             steps,
             f.limits(),
             f.progress(row),
-            self.regularization,
             b,
             -1.0 if f.averaging is None else f.averaging,
             max_work,
@@ -352,7 +352,6 @@ class KernelLearner(Passing, StepLearner):
             steps,
             f.limits(),
             f.progress(row),
-            self.regularization,
             b,
             -1.0 if f.averaging is None else f.averaging,
             max_work,
@@ -412,7 +411,6 @@ class KernelLearner(Passing, StepLearner):
                     steps,
                     f.limits(),
                     f.progress(row),
-                    self.regularization,
                     -1.0 if f.averaging is None else f.averaging,
                     largest_loss,
                 )
@@ -458,7 +456,6 @@ class KernelLearner(Passing, StepLearner):
             tuple(steps),
             single.limits,
             (f.size, f.oldest, f.scale, f.n_steps, 0),
-            float(self.regularization),
             single.averaging,
             LOSS_GROWTH * abs(self.first.loss),
         )
@@ -497,7 +494,8 @@ class KernelLearner(Passing, StepLearner):
             return None
         rows = Rows(np.empty((1, x.size), f.dtype), np.empty((1, target.size)), np.ones(1))
         rows.inputs[0], rows.targets[0] = x, target
-        steps = Steps(np.empty(1), np.empty(1), np.empty(1), np.empty(1), np.zeros(1, np.int64))
+        sizes, ridges, tolerances, losses, errors = np.empty((5, 1))
+        steps = Steps(sizes, ridges, tolerances, losses, errors, np.zeros(1, np.int64))
         is_constant = self._is_constant()
         if is_constant:
             self._plan_row(steps, rows)
@@ -521,12 +519,14 @@ class KernelLearner(Passing, StepLearner):
 
     def _plan_row(self, steps: Steps, rows: Rows) -> None:
         planned = self._plan(np.ones(1, np.int64), rows.inputs, rows.targets, np.ones(1))
-        steps.step_sizes[0], steps.tolerances[0] = (values[0] for values in planned)
+        for place, values in zip(steps[:3], planned, strict=True):
+            place[0] = values[0]
 
     def _is_constant(self) -> bool:
         """Whether all steps on single rows have the same size and tolerance."""
         steady = isinstance(self.step_size, AutomaticStep | Constant)
         steady = steady and self.function.kernel.bound is not None
+        steady = steady and not callable(self.regularization)
         return steady and not callable(getattr(self.function.expansion, "tolerance", None))
 
     @property

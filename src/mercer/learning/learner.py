@@ -19,6 +19,7 @@ from mercer.learning.step_sizes import AutomaticStep, FirstRows
 from mercer.objectives import Objective, Pointwise
 from mercer.sums import CellsPart, Rows
 from mercer.threads import one_blas_thread
+from mercer.validation import check_real
 
 Array = NDArray[np.float64]
 
@@ -232,8 +233,9 @@ class Learner(ABC):
         Function to learn.
     step_size : callable or AutomaticStep
         Maps the step number (1, 2, ...) to the step size.
-    regularization : float
+    regularization : float or callable
         Ridge parameter; a gradient step multiplies the function by 1 - step size * regularization.
+        Learners by steps take a schedule, which maps the step number (1, 2, ...) to it.
     batch_size : int
         Rows per step.
     automatic : AutomaticStep
@@ -255,7 +257,7 @@ class Learner(ABC):
         objective: Objective,
         function: Any,
         step_size: StepSize | AutomaticStep,
-        regularization: float,
+        regularization: Any,
         batch_size: int,
         automatic: AutomaticStep,
     ) -> None:
@@ -279,7 +281,7 @@ class Learner(ABC):
         return not any(solves(objective) for solves in cls.solves)
 
     def tune(
-        self, step_size: StepSize | AutomaticStep, regularization: float, batch_size: int
+        self, step_size: StepSize | AutomaticStep, regularization: Any, batch_size: int
     ) -> None:
         """Change the settings for further rows, as after ``set_params`` on a running stream."""
         self.step_size, self.regularization, self.batch_size = step_size, regularization, batch_size
@@ -483,16 +485,29 @@ class StepLearner(Learner):
 
     gets_level = True
 
-    def check_steps(self, step_sizes: Array, first: int, shrinkage: float) -> None:
+    def ridges(self, first: int, n_steps: int) -> Array:
+        """Return the ridge parameters of steps, (n_steps,), from the number of the first one on.
+
+        Raises
+        ------
+        ValueError
+            If a schedule gives a number below 0 or one that is not finite.
+        """
+        if not callable(self.regularization):
+            return np.full(n_steps, float(self.regularization))
+        values = [float(self.regularization(t)) for t in range(first, first + n_steps)]
+        return np.array([check_real("regularization", value, low=0.0) for value in values])
+
+    def check_steps(self, step_sizes: Array, first: int, ridges: Array) -> None:
         """Check step sizes before the first step is taken.
 
         Parameters
         ----------
-        step_sizes : ndarray
+        step_sizes : ndarray of shape (n_steps,)
             Sizes of successive steps.
         first : int
             Number of the first step.
-        shrinkage : float
+        ridges : ndarray of shape (n_steps,)
             Share of the function that a step of size 1 removes.
 
         Raises
@@ -507,13 +522,14 @@ class StepLearner(Learner):
                 f"`step_size` must be positive and finite, got {step_sizes[at]!r} at step "
                 f"{first + at}. Check the schedule."
             )
-        product = float(step_sizes.max()) * shrinkage
+        at = int(np.argmax(step_sizes * ridges))
+        product = float(step_sizes[at] * ridges[at])
         if product >= 1.0:
             raise ValueError(
-                f"`step_size * regularization` must be below 1, got {step_sizes.max():g} * "
-                f"{self.regularization:g} = {product:g}. The factor 1 - step_size * "
+                f"`step_size * regularization` must be below 1, got {step_sizes[at]:g} * "
+                f"{ridges[at]:g} = {product:g}. The factor 1 - step_size * "
                 "regularization would flip the sign of every coefficient. Use a step size below "
-                f"{1.0 / self.regularization:.3g}."
+                f"{1.0 / ridges[at]:.3g}."
             )
 
     def curvature(self) -> float:

@@ -63,6 +63,7 @@ class Steps(NamedTuple):
     """What each step uses and reports; one entry per step, or per row for ``losses``."""
 
     step_sizes: Array
+    ridges: Array  # lambda of each step
     tolerances: Array
     losses: Array  # (n_rows,) written: loss of each row before it was learned
     errors: Array  # written: compression error
@@ -248,7 +249,6 @@ def run_rows(
     steps: Steps,
     limits: Limits,
     start: Progress,
-    regularization: float,
     batch_size: int,
     averaging: float,
     max_work: int,
@@ -263,8 +263,6 @@ def run_rows(
         ``limits.squared_tolerance`` is replaced by each step's own tolerance.
     start : Progress
         Where to begin; ``rows_done`` is the index of the first row.
-    regularization : float
-        Ridge parameter lambda.
     batch_size : int
         Rows per step.
     averaging : float
@@ -330,7 +328,7 @@ def run_rows(
             reason = DIVERGED
             break
         # Shrink the function, add the rows that have a slope, and keep it small.
-        factor = 1.0 - eta * regularization
+        factor = 1.0 - eta * steps.ridges[step]
         scale = shrink(dictionary, size, n_outputs, scale, factor)
         size, oldest, error, status = join(
             functions,
@@ -374,7 +372,7 @@ def run_rows(
 
 @jit()
 def run_one_row(  # type: ignore[no-untyped-def]
-    functions, compressor, dictionary, rows, steps, limits, start, regularization, averaging, most
+    functions, compressor, dictionary, rows, steps, limits, start, averaging, most
 ):
     """:func:`run_rows` on one row, by plain tuples: these are read four times as fast.
 
@@ -395,7 +393,6 @@ def run_one_row(  # type: ignore[no-untyped-def]
         Steps(*steps),
         Limits(*limits),
         Progress(*start),
-        regularization,
         1,
         averaging,
         1 << 62,
@@ -659,7 +656,6 @@ def run_pairs(
     steps: Steps,
     limits: Limits,
     start: Progress,
-    regularization: float,
     averaging: float,
     largest_loss: float,
 ) -> tuple[Progress, int]:
@@ -673,7 +669,7 @@ def run_pairs(
         Changed in place; kernels as :func:`kernels_of_buffer` fills them in.
     rules : Rules
         What is learned.
-    regularization, averaging, largest_loss : float
+    averaging, largest_loss : float
         As there.
 
     Returns
@@ -717,7 +713,7 @@ def run_pairs(
         if not (loss <= largest_loss and np.isfinite(own_pull)):
             reason = DIVERGED
             break
-        factor = 1.0 - eta * regularization
+        factor = 1.0 - eta * steps.ridges[row]
         scale = shrink(dictionary, size, 1, scale, factor)
         for j in range(size):
             before[j] = dictionary.weights[j, 0]

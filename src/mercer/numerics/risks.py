@@ -618,7 +618,6 @@ def run_under_risk(
     steps: Steps,
     limits: Limits,
     start: Progress,
-    regularization: float,
     batch_size: int,
     averaging: float,
     max_work: int,
@@ -632,7 +631,7 @@ def run_under_risk(
         As in :func:`mercer.numerics.loops.run_rows`.
     objective : UnderRisk
         What is minimised.
-    regularization, batch_size, averaging, max_work, largest_loss
+    batch_size, averaging, max_work, largest_loss
         As there.
 
     Returns
@@ -704,7 +703,7 @@ def run_under_risk(
             room.clamped[:n],
         )
         # Predict all rows of the batch, and take the losses.
-        eta = steps.step_sizes[step]
+        eta, ridge = steps.step_sizes[step], steps.ridges[step]
         kernel_rows = all_kernel_rows[:n]
         for i in range(n):
             target = rows.targets[row + i]
@@ -788,9 +787,9 @@ def run_under_risk(
             )
             _remember(dictionary, size, scale, past)
         if way.direction_rate < 0.0:
-            scale = shrink(dictionary, size, n_columns, scale, 1.0 - eta * regularization)
+            scale = shrink(dictionary, size, n_columns, scale, 1.0 - eta * ridge)
         else:
-            averaged_direction(eta, regularization, way.direction_rate, mixing)
+            averaged_direction(eta, ridge, way.direction_rate, mixing)
             mix(dictionary, size, scale, mixing)
             scale = 1.0
         old_size = size

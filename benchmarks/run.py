@@ -49,6 +49,7 @@ SCRIPTS = (
     "losses",
     "means",
     "risks",
+    "risk_steps",
     "pairs",
     "pairs_memory",
     "bounds",
@@ -213,6 +214,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "Risks, untuned, one pass",
             "If you care more for the worst errors than for the mean: what is gained, what does it "
             "cost?",
+        ),
+        "risk_steps": (
+            "Risks: cost of a row",
+            "Does a step under a risk cost more than one of the mean?",
         ),
         "pairs": ("Pairs: cost of a row", "Learning from pairs of rows, one row at a time."),
         "pairs_memory": ("Pairs: memory on an endless stream", "Memory must stay flat."),

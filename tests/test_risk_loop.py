@@ -1,5 +1,7 @@
 """The compiled loop under a risk does what the loop in Python does, to the last bit."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -26,6 +28,7 @@ from mercer.risks import (
     Entropic,
     Mean,
     Mixture,
+    Risk,
     Semivariance,
     Tracker,
     UpperSemideviation,
@@ -78,6 +81,7 @@ EXPANSIONS = {
     "quantized": Quantized(0.3),
 }
 ROWS = 180
+GRID = np.random.default_rng(7).normal(size=(20, 2))
 
 
 def in_order_of_rows(monkeypatch):
@@ -201,6 +205,50 @@ def test_both_loops_give_the_same_bits(
     if risk.tracking is not None and tracker.pairs != "tracked":
         batch_size += batch_size % 2
     both_ways(monkeypatch, risk, loss, EXPANSIONS[expansion], batch_size, average)
+
+
+class Log(Risk):
+    """Entropic(), but its formula is given by a row of one's own."""
+
+    n_scalars = 1
+    start = Entropic.start
+
+    def row_parameters(self):
+        return [0.01]
+
+    @staticmethod
+    def row(loss, inner, scalars, unit, out, parameters):
+        weight = math.exp(min((loss[0] - scalars[0]) / unit[0], math.log(20.0)))
+        beyond = max((loss[0] - scalars[0]) / unit[0] - math.log(20.0), 0.0)
+        out[0] = scalars[0] + unit[0] * (weight * (1.0 + beyond) - 1.0)
+        out[1], out[2], out[3] = weight, beyond > 0.0, 1.0 - weight
+        out[4] = parameters[0] * unit[0]
+
+
+class InNumPy(CVaR):
+    """CVaR, but its formula is given in Python."""
+
+    def outer(self, losses, inner, scalars, unit):
+        return super().outer(losses, inner, scalars, unit)
+
+
+def test_a_row_of_ones_own_goes_compiled(monkeypatch):
+    own = both_ways(monkeypatch, Log(), "squared", EXPANSIONS["komp"], 1, None)
+    known = learn(Entropic(), "squared", EXPANSIONS["komp"], 1, None)
+    np.testing.assert_allclose(own.predict(GRID), known.predict(GRID), rtol=1e-9)
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_formulas_in_python_give_the_same(monkeypatch, mixed):
+    """They are learned by the loop in Python; so are mixtures with one."""
+    in_order_of_rows(monkeypatch)
+    steps, models = count_steps(monkeypatch), []
+    for cvar in (CVaR(0.7), InNumPy(0.7)):
+        before = len(steps)
+        risk = 0.5 * cvar + 0.25 * Semivariance() + 0.25 * Mean() if mixed else cvar
+        models.append(learn(risk, "squared", EXPANSIONS["merge"], 2, None))
+        assert (len(steps) - before == 91) is isinstance(cvar, InNumPy)
+    assert_same(*models)
 
 
 @pytest.mark.parametrize("rule", ["momentum", "nasa"])

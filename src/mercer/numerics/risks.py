@@ -540,6 +540,15 @@ def mix(dictionary: Dictionary, size: int, scale: float, mixing: Array) -> None:
 
 
 @jit()
+def _copy_points(source: Past, target: Past) -> None:
+    """Copy the points that have left, and all sizes."""
+    for s in range(source.sizes[1]):
+        copy_row(target.points, s, source.points, s, source.points.shape[1])
+        copy_row(target.coefficients, s, source.coefficients, s, source.coefficients.shape[1])
+    target.sizes[0], target.sizes[1] = source.sizes[0], source.sizes[1]
+
+
+@jit()
 def _remember(dictionary: Dictionary, size: int, scale: float, past: Past) -> None:
     """Keep the function before a step, and number the slots."""
     copy_numbers(past.points.ravel(), dictionary.points[:size].ravel())
@@ -656,6 +665,12 @@ def run_under_risk(
     mixing = np.empty((n_columns, n_columns))
     before = np.empty((capacity, n_columns))
     gone = np.empty(past.points.shape[0], inputs.dtype)
+    spare = Past(
+        past.on_slots,
+        np.empty(past.points.shape, inputs.dtype),
+        np.empty(past.coefficients.shape),
+        np.empty(2, np.int64),
+    )
     scalar_steps, no_start = np.empty(k), np.zeros(k)
     after = Tracked(
         np.zeros(2, np.int64), np.zeros(m), np.zeros(m), np.zeros(k), np.zeros(k), np.zeros(2)
@@ -780,11 +795,7 @@ def run_under_risk(
             for c in range(n_columns):
                 before[s, c] = dictionary.weights[s, c]
         if way.momentum:
-            old_sizes = past.sizes.copy()
-            old_past = (
-                past.points[: old_sizes[1]].copy(),
-                past.coefficients[: old_sizes[1]].copy(),
-            )
+            _copy_points(past, spare)
             _remember(dictionary, size, scale, past)
         if way.direction_rate < 0.0:
             scale = shrink(dictionary, size, n_columns, scale, 1.0 - eta * ridge)
@@ -817,10 +828,7 @@ def run_under_risk(
                 for c in range(n_columns):
                     dictionary.weights[s, c] = before[s, c]
             if way.momentum:
-                for s in range(old_sizes[1]):
-                    copy_row(past.points, s, old_past[0], s, n_features)
-                    copy_row(past.coefficients, s, old_past[1], s, n_outputs)
-                past.sizes[0], past.sizes[1] = old_sizes[0], old_sizes[1]
+                _copy_points(spare, past)
             reason = BROKEN_DOWN
             break
         _copy_tracked(after, now)

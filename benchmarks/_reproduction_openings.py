@@ -115,6 +115,16 @@ OPENINGS = {
         "nu = .01 every run ends. Ridges in practice are a thousand times smaller. Automatic "
         "steps work with each of the three.",
     ),
+    "dsg-costs": Opening(
+        "Tables 2 and 3 say by which powers of the number of rows computation and memory grow. A "
+        "step of DSG costs as much as the features so far, one of the others as much as all "
+        "features.",
+        "We let rows and features grow together, made features anew in every step as the tables "
+        "count, and measured steps, preparations and the numbers that predictions need.",
+        "Steps and numbers kept grow by no larger powers than the tables say, but for Nyström's "
+        "map: it keeps the root of a matrix of landmarks, the square of their number, which the "
+        "tables leave out, and its steps multiply by it. Preparing it takes longest by far.",
+    ),
     "dsg-adult": Opening(
         "On the data set Adult the paper's method errs about as little as solvers with the "
         "exact kernel.",

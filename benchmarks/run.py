@@ -50,6 +50,7 @@ SCRIPTS = (
     "risks",
     "pairs",
     "pairs_memory",
+    "bounds",
 )
 #: What the page shows, in its order: groups of tables, each with its title and what it says.
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
@@ -249,6 +250,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "random_feature_errors": (
             "Error of random features",
             "How near do so many features come to the kernel?",
+        ),
+        "bounds": (
+            "Bounds of the papers",
+            "How far are the theorems from what happens?",
         ),
         "gpu": ("Random features on a GPU", "Rows a second on a graphics processor."),
     },

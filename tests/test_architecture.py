@@ -43,7 +43,7 @@ LAYERS = [
     {"mercer.answers", "mercer.learning"},
     {"mercer.conformal", "mercer.functions"},
     {"mercer.expansions", "mercer.selection"},
-    {"mercer.objectives", "mercer.sums", "mercer.evaluation"},
+    {"mercer.objectives", "mercer.sums", "mercer.evaluation", "mercer.theory"},
     {"mercer.kernels"},
     {"mercer.columns", "mercer.buffers", "mercer.losses", "mercer.risks", "mercer.schedules"},
     {"mercer.features", "mercer.maps"},

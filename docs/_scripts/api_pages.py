@@ -34,6 +34,7 @@ GROUPS: dict[str, list[str]] = {
         "mercer.display",
         "mercer.evaluation",
         "mercer.exceptions",
+        "mercer.theory",
         "mercer.warm_up",
     ],
     "Files, command, machines": [

@@ -36,6 +36,7 @@ _MODULES = (
     "dsg_gp",
     "dsg_losses",
     "dsg_steps",
+    "dsg_costs",
     "dsg_adult",
     "dsg_mnist_8_6",
     "dsg_covtype",

@@ -60,16 +60,16 @@ class EstimatorSolver(Solver):
     """
 
     def __init__(self, model: Any, task: Task) -> None:
-        self._model, self._task = model, task
+        self.model, self._task = model, task
         self._batches = row_batches(len(task.X), model.batch_size, task.seed)
 
     def step(self) -> int:
         rows = next(self._batches)
-        self._model.partial_fit(self._task.X[rows], self._task.y[rows], classes=[-1.0, 1.0])
+        self.model.partial_fit(self._task.X[rows], self._task.y[rows], classes=[-1.0, 1.0])
         return rows.size
 
     def decision_function(self, X: Floats) -> Array:
-        scores: Array = self._model.decision_function(X)
+        scores: Array = self.model.decision_function(X)
         return scores
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mercer.kernels import Gaussian
 from mercer.recipes import polk
 from mercer.schedules import InverseTime
+from mercer.theory import polk_radius
 from mercer_reproduction._experiment import Context, Drawing, Experiment, Result, Target
 from mercer_reproduction.dsg_losses import Toy, toy_rows
 
@@ -66,9 +67,10 @@ class _Problem:
         return _Course(rows, distances, orders)
 
     def radius(self, eta: float) -> float:
-        """Radius of Theorem 2, eq. (25)."""
-        inner = math.sqrt(_K**2 + _RIDGE * self.variance)
-        return math.sqrt(eta) / _RIDGE * (_K + inner)
+        """Radius of Theorem 2."""
+        return polk_radius(
+            step_size=eta, regularization=_RIDGE, parsimony=_K, variance=self.variance
+        )
 
 
 def _run(context: Context) -> Result:

@@ -65,13 +65,15 @@ class CachedFeatures:
         Maps rows (n, n_inputs) to features (n, n_features).
     X : ndarray of shape (n_rows, n_inputs)
         Training rows.
+    keep : bool, default=True
+        Keep the features of a row for the next pass, if there are not too many.
     """
 
-    def __init__(self, make: FeatureMaker, X: Floats) -> None:
+    def __init__(self, make: FeatureMaker, X: Floats, *, keep: bool = True) -> None:
         self.make, self._X = make, X
         self.n_features = make(X[:1]).shape[1]
         self._known = np.zeros(len(X), dtype=bool)
-        keep = 4 * len(X) * self.n_features <= _CACHE_BYTES
+        keep = keep and 4 * len(X) * self.n_features <= _CACHE_BYTES
         self._store = np.empty((len(X), self.n_features), np.float32) if keep else None
 
     def __len__(self) -> int:

@@ -165,7 +165,20 @@ def test_the_steps_of_the_theorem_are_run_from_the_first_on():
     assert max(near) < 0.1
 
 
-@pytest.mark.parametrize("name", [*NAMES, "dsg-losses", "dsg-steps"])
+def test_costs_are_measured_for_all_methods_of_the_tables():
+    result, _, _ = quick("dsg-costs")
+    kept = {row["method"]: row["numbers kept at 512"] for row in result.rows}
+    # Of DSG and methods on random features one number a feature; of kernels the rows, too.
+    assert {kept[name] for name in ("DSG plain", "r-SDCA", "r-Pegasos", "r-SBMD", "r-RBCD")} == {
+        512
+    }
+    assert kept["NORMA"] == kept["k-SDCA"] == 21 * 512
+    assert kept["n-SDCA"] == 512 + 20 * 512 + 512**2
+    assert len(kept) == 11
+    assert all(row["power"] > -1.0 for row in result.rows)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "dsg-losses", "dsg-steps", "dsg-costs"])
 def test_figures_show_finite_lines(name):
     drawings = quick(name)[0].drawings
     assert len({drawing.name for drawing in drawings}) == len(drawings)

@@ -44,6 +44,7 @@ SCRIPTS = (
     "cluster_faults",
     "random_features",
     "random_features_defaults",
+    "random_features_chosen",
     "scaling",
     "losses",
     "means",
@@ -254,6 +255,11 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "bounds": (
             "Bounds of the papers",
             "How far are the theorems from what happens?",
+        ),
+        "random_features_chosen": (
+            "Random features that rows choose",
+            "At an equal number of features: drawn without looking at the rows, drawn by leverage "
+            "scores, or refined by gradients.",
         ),
         "gpu": ("Random features on a GPU", "Rows a second on a graphics processor."),
     },

@@ -11,6 +11,7 @@ def main(dtype):
     X, y = np.eye(4, dtype=dtype), np.array([0, 1, 0, 1])
     KernelClassifier("hinge", expansion="komp").fit(X, y)
     KernelRanker(expansion="komp").fit(X, y)
+    KernelRegressor(risk="variance", expansion="komp").partial_fit(X, y).partial_fit(X, y)
     # What the defaults need is in double precision: some by either of the two processes.
     rows = np.random.default_rng(0).normal(size=(700, 3))
     if dtype == "float64":

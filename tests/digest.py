@@ -66,6 +66,7 @@ from mercer import (  # noqa: E402
     DensityRatio,
     GaussianProcessRegressor,
     KernelClassifier,
+    KernelGradient,
     KernelRanker,
     KernelRegressor,
     NoveltyDetector,
@@ -933,6 +934,13 @@ def add_tasks():
         compared(made(DensityRatio, expansion=RandomFeatures(64, "faithful"), **g), stream=True),
     )
     configuration("density-dictionary", compared(made(DensityRatio, expansion=Dictionary(30), **g)))
+    for name in ("reverse_kl", "jensen_shannon", "hellinger", "pearson", "relative_novelty"):
+        komp = made(DensityRatio, f_divergence=name, expansion=KOMP(max_size=25), **g)
+        configuration(f"density-{name}", compared(komp, stream=True))
+    data = lambda: regression(300)  # noqa: E731
+    for expansion in (KOMP(max_size=25), RandomFeatures(64, "faithful"), Dictionary(30)):
+        gradient = made(KernelGradient, expansion=expansion, **g)
+        configuration(f"gradient-{type(expansion).__name__.lower()}", fitted(gradient, data))
     komp = KOMP(max_size=25)
     for method in ("td", "gtd2", "tdc", "double_sampling", "residual", "pkgtd"):
         configuration(

@@ -298,6 +298,26 @@ def naive_pairs(
     return f
 
 
+def algorithm_2(K, y, loss, steps):
+    """Eq. (1.2) word for word, for any K: f at all pairs of rows.
+
+    ``K[t, j, u, v]`` is K((x_t, x_j), (x_u, x_v)).
+    """
+    slope, n = LOSSES[loss].derivative, len(y)
+    terms = []  # f is the sum of c K((x_t, x_j), .) over (c, t, j)
+
+    def f(u, v):
+        return sum(c * K[t, j, u, v] for c, t, j in terms)
+
+    for t in range(1, n):  # the paper's t is t + 1
+        new = []
+        for j in range(t):
+            tau = y[t] - y[j]
+            new.append((-steps[t] / t * slope(tau * f(t, j)) * tau, t, j))
+        terms += new
+    return np.array([[f(u, v) for v in range(n)] for u in range(n)])
+
+
 # -- the same, collapsed onto the points -----------------------------------------------------------
 
 #: Mistakes that `structured` and `circle_path` make on request.
@@ -489,3 +509,47 @@ def circle_rate(loss, power, *, mutant=None, seed=0, m=16, n_rows=2**12, n_repet
     )
     excess = np.mean(circle_risk(g, eta, loss), axis=1) - circle_minimum(eta, loss)
     return np.polyfit(np.log(checkpoints), np.log(excess), 1)[0], excess[-1]
+
+
+# -- gradient learning -----------------------------------------------------------------------------
+
+
+def gradient_descent(gram, X, y, slope, width, unit, steps, regularization, batch_size):
+    """Descend E w(x - x') l(f(x).(x - x'), y - y') / unit by batches: coefficients of f.
+
+    The loss of a change is that of Ying and Zhou, Section 1, with w of Mukherjee and Zhou. Pairs
+    are those of a batch, in both orders; each row's are averaged.
+    """
+    n, d = X.shape
+    a = np.zeros((n, d))
+    for step, start in zip(steps, range(0, n, batch_size), strict=True):
+        rows = range(start, min(start + batch_size, n))
+        new = (1.0 - step * regularization) * a
+        for i in rows:
+            f = sum((gram[i, k] * a[k] for k in range(start)), np.zeros(d))
+            for j in rows:
+                if i == j:
+                    continue
+                apart = X[i] - X[j]
+                near = np.exp(-(apart @ apart) / (2.0 * width**2))
+                pull = near * slope(f @ apart - (y[i] - y[j]))
+                new[i] -= step * pull * apart / (unit * (batch_size - 1) * len(rows))
+        a = new
+    return a
+
+
+def gradient_solution(gram, X, y, width, unit, regularization):
+    """Minimise the same with a squared loss over all pairs of rows: coefficients of f."""
+    n, d = X.shape
+    system, right = np.zeros((n, d, n, d)), np.zeros((n, d))
+    for i in range(n):
+        for j in range(n):
+            apart = X[i] - X[j]
+            share = np.exp(-(apart @ apart) / (2.0 * width**2)) / (unit * (n - 1) * n)
+            right[i] += share * (y[i] - y[j]) * apart
+            for k in range(n):
+                system[i, :, k] += share * gram[i, k] * np.outer(apart, apart)
+        for c in range(d):  # of regularization |f|² / 2, less the kernel that all terms have
+            system[i, c, i, c] += regularization
+    a = np.linalg.solve(system.reshape(n * d, n * d), right.ravel())
+    return a.reshape(n, d)

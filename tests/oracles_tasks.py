@@ -65,7 +65,75 @@ def novelty_descent(gram, nu, step_sizes, threshold, unit, batch_size):
     return a, threshold
 
 
+def novelty_on_features(blocks, nu, step_sizes, threshold):
+    """DSG, Section 4, Algorithm 1 as printed, a row and a block of features in each step.
+
+    ``blocks[t]`` are the features of step t at all rows. Returns f at the rows, and the threshold.
+    """
+    f = np.zeros(len(blocks[0]))
+    for i, (features, step) in enumerate(zip(blocks, step_sizes, strict=True)):
+        below = f[i] < threshold
+        f = (1.0 - step * nu) * f
+        if below:
+            f += step * features @ features[i]
+            threshold -= step * (1.0 - nu)
+        else:
+            threshold += step * nu
+    return f, threshold
+
+
 # -- density ratio --------------------------------------------------------------------------------
+
+#: E_p r(q/p), DSG Section 4, as (r, its derivative, its second derivative).
+ALI_SILVEY = {
+    "kl": (lambda u: -np.log(u), lambda u: -1.0 / u, lambda u: 1.0 / u**2),
+    "reverse_kl": (lambda u: u * np.log(u), lambda u: np.log(u) + 1.0, lambda u: 1.0 / u),
+    "jensen_shannon": (
+        lambda u: 0.5 * (u * np.log(u) - (1.0 + u) * np.log(0.5 * (1.0 + u))),
+        lambda u: 0.5 * np.log(2.0 * u / (1.0 + u)),
+        lambda u: 0.5 / (u * (1.0 + u)),
+    ),
+    "hellinger": (
+        lambda u: 0.5 * (np.sqrt(u) - 1.0) ** 2,
+        lambda u: 0.5 - 0.5 / np.sqrt(u),
+        lambda u: 0.25 * u**-1.5,
+    ),
+    "pearson": (lambda u: 1.0 / u - 2.0 + u, lambda u: 1.0 - u**-2, lambda u: 2.0 * u**-3),
+}
+
+
+def relative_novelty(u, rho):
+    """r_nv of DSG, Section 4, for u = q/p."""
+    return np.maximum(0.0, rho - np.log(u))
+
+
+def ratio_slopes(name, f, of_p, learns="log_ratio", floor=0.0):
+    """Slopes of E_p r*(g) - E_q g at one row, over r''(1).
+
+    With g = r'(q/p), so r*(g) = u r'(u) - r(u) for u = q/p, which is e^-f or 1 / (1 + f). Below a
+    floor c of p/q, log p/q is log c + (1 + f - c) / c.
+    """
+    second = ALI_SILVEY[name][2]
+    if learns == "log_ratio":
+        u, change = np.exp(-f), -np.exp(-f)
+    elif 0.0 < floor > 1.0 + f:
+        u = np.exp(1.0 - (1.0 + f) / floor) / floor
+        change = -u / floor
+    elif f <= -1.0:  # no density is negative, and the loss is flat for q
+        return -1.0 if of_p else 0.0
+    else:
+        u, change = 1.0 / (1.0 + f), -1.0 / (1.0 + f) ** 2
+    slope = u * second(u) * change if of_p else -second(u) * change
+    return slope / second(1.0)
+
+
+def novelty_slopes(f, of_p, rho):
+    """The same for r_nv, whose best function is 0 below log p/q = -rho, then 1 + rho + log p/q."""
+    if of_p:
+        return -1.0
+    if f <= 0.0:
+        return 0.0
+    return np.exp(-rho) if f < 1.0 else np.exp(f - 1.0 - rho)
 
 
 def ratio_objective(f, from_p, weights):
@@ -74,7 +142,11 @@ def ratio_objective(f, from_p, weights):
     return np.mean((weights * np.exp(f))[q]) - np.mean((weights * f)[p])
 
 
-def ratio_descent(gram, from_p, step_size, regularization, batch_size):
+def kl_slopes(f, of_p):
+    return -1.0 if of_p else np.exp(f)
+
+
+def ratio_descent(gram, from_p, step_size, regularization, batch_size, slopes=kl_slopes):
     """DSG, eq. (8) by gradient steps on batches that hold both samples: coefficients."""
     n = len(gram)
     a = np.zeros(n)
@@ -84,22 +156,29 @@ def ratio_descent(gram, from_p, step_size, regularization, batch_size):
         a = a * (1.0 - step_size * regularization)
         n_p = sum(from_p[i] for i in rows)
         for i, value in zip(rows, f, strict=True):
-            slope = -1.0 / n_p if from_p[i] else np.exp(value) / (batch_size - n_p)
-            a[i] = -step_size * slope
+            n_own = n_p if from_p[i] else batch_size - n_p
+            a[i] = -step_size * slopes(value, from_p[i]) / n_own
     return a
 
 
 def ratio_solution(gram, from_p, regularization):
     """Minimise E_q e^f - E_p f + regularization / 2 |f|^2 by a solver; f at the rows."""
+    sign = np.where(from_p, -1.0, 1.0)
+    losses = lambda f: sign * np.where(from_p, f, np.exp(f))  # noqa: E731
+    slopes = lambda f: sign * np.where(from_p, 1.0, np.exp(f))  # noqa: E731
+    return two_sample_solution(gram, from_p, regularization, losses, slopes)
+
+
+def two_sample_solution(gram, from_p, regularization, losses, slopes):
+    """Minimise the means of both samples' losses + regularization / 2 |f|^2; f at the rows."""
     values, vectors = np.linalg.eigh(gram)
     root = vectors * np.sqrt(np.maximum(values, 0.0))  # f = root b, |f|^2 = |b|^2
-    sign = np.where(from_p, -1.0 / from_p.sum(), 1.0 / (~from_p).sum())
+    share = np.where(from_p, 1.0 / from_p.sum(), 1.0 / (~from_p).sum())
 
     def objective(b):
         f = root @ b
-        slopes = sign * np.where(from_p, 1.0, np.exp(f))
-        value = np.sum(sign * np.where(from_p, f, np.exp(f))) + 0.5 * regularization * b @ b
-        return value, root.T @ slopes + regularization * b
+        value = share @ losses(f) + 0.5 * regularization * b @ b
+        return value, root.T @ (share * slopes(f)) + regularization * b
 
     options = {"maxiter": 10_000, "ftol": 1e-14, "gtol": 1e-9}
     found = minimize(objective, np.zeros(len(gram)), jac=True, method="L-BFGS-B", options=options)

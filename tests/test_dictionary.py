@@ -20,6 +20,7 @@ from mercer import (
     ValueFunction,
     load_model,
 )
+from mercer.divergences import KullbackLeibler
 from mercer.estimators.start import make_learner
 from mercer.exceptions import DivergenceError
 from mercer.expansions import Dictionary, RandomFeatures, as_expansion
@@ -33,7 +34,7 @@ from mercer.learning import (
 )
 from mercer.losses import MulticlassHinge, Quantile, Softmax, Squared
 from mercer.maps import Affine
-from mercer.objectives import Bellman, KullbackLeibler, Novelty, Pointwise
+from mercer.objectives import Bellman, Novelty, Pointwise, TwoSample
 from mercer.risks import CVaR, Entropic, Variance
 from mercer.schedules import Constant
 from oracles_second_order import (
@@ -554,7 +555,12 @@ def test_learners_declare_which_objectives_have_no_steps():
         (Bellman(0.9, "td"), "auto", Constant(0.5), "`step_size` has no meaning for Dict"),
         (Bellman(0.9, "pkgtd"), "auto", None, "no equations for method='pkgtd'"),
         (Novelty(0.1), 0.1, None, "`ridge` is `nu` for novelty detection, got ridge=0.1"),
-        (KullbackLeibler(), (0.1, 1.0), None, "`ridge` must be one number for the objective Kull"),
+        (
+            TwoSample(KullbackLeibler()),
+            (0.1, 1.0),
+            None,
+            "`ridge` must be one number for the objective Two",
+        ),
     ],
 )
 def test_what_sums_cannot_learn_is_refused_before_the_first_row(

@@ -18,6 +18,7 @@ from mercer.kernels import (
     Bias,
     Cauchy,
     ChiSquared,
+    Convolutional,
     DistanceKernel,
     DotProduct,
     ExponentialSemigroup,
@@ -61,6 +62,7 @@ DOT = [
     ArcCosine(0),
     ArcCosine(1),
     ArcCosine(2),
+    ArcCosine(3),
     DotProduct(scale=0.3),
     DotProduct(scale=0.3, base=1.5),
     DotProduct([0.0, 1.0, 0.0, 0.5, 0.2], scale=0.3),
@@ -80,6 +82,9 @@ COMPOSITE = [
     (Gaussian(0.8) + Hellinger()) * (2.0 * SkewedChiSquared(1.0) + Linear()),
     Mapped(Gaussian(0.5), np.log1p),
     Mapped(Gaussian(0.5), Affine([0.5, 0.0, 1.0], [1.0, 0.0, 2.0])),
+    Convolutional(Gaussian(0.8), (1, 3), (1, 2)),
+    Convolutional(ChiSquared(), (1, 3), 1, grid=(1, 3)),
+    Convolutional(Gaussian(0.8), (1, 3), (1, 2), grid=(1, 2)) * Laplacian(2.0),
     Mapped(Gaussian(0.8), np.log1p) * (ExponentialSemigroup(0.2) + Mapped(Linear(), np.tanh)),
 ]
 ALL = COSINES + HALF_LINE + DOT + COMPOSITE
@@ -121,7 +126,8 @@ class TestEveryKernel:
     @pytest.mark.parametrize(("paired", "m"), [(True, 256), (True, 129), (False, 150)])
     def test_inner_products_are_the_kernel_on_average(self, kernel, paired, m):
         X = rows()
-        n_blocks = 500 if kernel == ArcCosine(2) else 250  # its products vary most
+        # Products of two features of these vary most.
+        n_blocks = {2: 500, 3: 2000}.get(getattr(kernel, "order", 0), 250)
         feature_map = kernel._feature_map(3, FeatureOptions(paired), 0)
         prepared = feature_map.prepare(X)
         grams = np.empty((n_blocks, 5, 5))
@@ -131,7 +137,7 @@ class TestEveryKernel:
             grams[block] = Z @ Z.T
         K = kernel(X)
         standard_error = grams.std(axis=0, ddof=1) / math.sqrt(n_blocks)
-        # 38 kernels, 3 layouts and 15 pairs are 1710 comparisons: by Bonferroni's bound one of them
+        # 42 kernels, 3 layouts and 15 pairs are 1890 comparisons: by Bonferroni's bound one of them
         # is beyond 4.9 standard errors by chance with a probability of 0.2 %.
         assert (np.abs(grams.mean(axis=0) - K) <= 4.9 * standard_error + 1e-12).all()
         # The test can see a constant that is wrong by a tenth, let alone a factor of two.
@@ -178,8 +184,12 @@ class TestEveryKernel:
     def test_unpaired_features_are_the_first_of_more(self, kernel):
         X, options = rows(), FeatureOptions(paired=False)
         few, many = (block_of(kernel, X, 2, m, options=options) * math.sqrt(m) for m in (16, 50))
-        # The columns of a sum are divided between its terms, those of some products are shuffled.
-        summed = any(isinstance(part, kernels.Sum) for part in [kernel, *parts_of(kernel)])
+        # The columns of a sum are divided between its terms, those of images between their parts,
+        # those of some products are shuffled.
+        summed = any(
+            isinstance(part, kernels.Sum) or getattr(part, "grid", 1) != 1
+            for part in [kernel, *parts_of(kernel)]
+        )
         if summed or kernel == Intersection() * Polynomial(2, 1.0, 0.3):
             assert (few != many[:, :16]).any()
         else:
@@ -239,7 +249,7 @@ class TestDomains:
         assert (Z >= 0).all()
 
     def test_arc_cosine_features_of_the_origin_are_zero(self):
-        for order in (0, 1, 2):
+        for order in (0, 1, 2, 3):
             assert_array_equal(ArcCosine(order).random_features(np.zeros((2, 3)), 8), 0)
 
     @pytest.mark.parametrize("kernel", [k for k in HALF_LINE if k not in SKEWED] + DOT, ids=repr)
@@ -322,6 +332,33 @@ class TestParts:
             relative = float(1 - kept / mpmath.exp(t))
         assert 0.5 * rest <= relative <= 1.5 * rest
         assert_allclose(np.polyval(EXPONENTIAL_COEFFICIENTS[::-1], t), float(kept), rtol=1e-14)
+
+    def test_filters_of_an_image_are_features_of_patches_averaged_over_a_part(self, monkeypatch):
+        X = np.random.default_rng(1).standard_normal((6, 20))
+        kernel = Convolutional(Gaussian(1.3), (4, 5), 2, grid=(1, 3))
+        feature_map = kernel._feature_map(20, PAIRED, 0)
+        numbers = feature_map.draw(3, 2, 10, X.dtype)
+        Z = np.empty((6, 10))
+        feature_map.transform(feature_map.prepare(X), numbers, Z)
+        patches = X.reshape(6, 4, 5)
+        inner = Gaussian(1.3)._feature_map(4, PAIRED, 0)
+        # Lanes of two, one and one positions, of 3, 3 and 4 features.
+        for part, (lane, columns) in enumerate(
+            zip([(0, 1), (2,), (3,)], [slice(3), slice(3, 6), slice(6, 10)], strict=True)
+        ):
+            total, m = 0.0, columns.stop - (columns.start or 0)
+            for i in range(3):
+                for j in lane:
+                    P, F = patches[:, i : i + 2, j : j + 2].reshape(6, 4), np.empty((6, m))
+                    inner.transform(inner.prepare(P), inner.draw(3, 6 + part, m, P.dtype), F)
+                    total = total + F / (3 * len(lane) * math.sqrt(3))
+            assert_allclose(Z[:, columns], total, rtol=1e-12, atol=1e-14)
+        monkeypatch.setattr("mercer.features.convolutional._MOST_VALUES", 1)  # one image at a time
+        again = np.empty_like(Z)
+        feature_map.transform(feature_map.prepare(X), numbers, again)
+        assert_allclose(again, Z, rtol=1e-12, atol=1e-14)
+        with pytest.raises(ValueError, match="images in 3 parts must be at least 3, got 2"):
+            kernel.random_features(X, 2)
 
     def test_terms_of_a_sum_share_the_columns(self):
         X, m = rows(), 9

@@ -1,4 +1,5 @@
 import ctypes
+import functools
 import inspect
 import json
 import math
@@ -22,6 +23,7 @@ from mercer.kernels import (
     Bias,
     Cauchy,
     ChiSquared,
+    Convolutional,
     DotProduct,
     ExponentialSemigroup,
     FunctionKernel,
@@ -85,7 +87,7 @@ DOT = [
     (Polynomial(6, 0.0, 0.2), lambda x, z: oracles.polynomial(x, z, 6, 0.0, 0.2)),
     *(
         (ArcCosine(order), lambda x, z, order=order: oracles.arc_cosine(x, z, order))
-        for order in (0, 1, 2)
+        for order in (0, 1, 2, 3, 6)
     ),
 ]
 DOT += [
@@ -141,13 +143,31 @@ PARTITIONED = [
         ),
     ),
 ]
+IMAGES = [
+    (
+        Convolutional(Gaussian(1.3), [2, 2], 1),
+        lambda x, z: oracles.convolutional(
+            x, z, lambda u, v: oracles.gaussian(u, v, 1.3), (2, 2, 1), (1, 1), 1, (1, 1)
+        ),
+    ),
+    (
+        Convolutional(Laplacian(2.0), (1, 2, 2), (1, 1), grid=(1, 2)),
+        lambda x, z: oracles.convolutional(
+            x, z, lambda u, v: oracles.laplacian(u, v, 2.0), (1, 2, 2), (1, 1), 1, (1, 2)
+        ),
+    ),
+    (
+        Convolutional(Linear(), [4, 1], [2, 1], grid=[2, 1]),
+        lambda x, z: oracles.convolutional(x, z, oracles.linear, (4, 1, 1), (2, 1), 1, (2, 1)),
+    ),
+]
 FUNCTIONS = [
     (FunctionKernel(whole_linear), oracles.linear),
     (FunctionKernel(jitted_gaussian, bound=1.0), lambda x, z: oracles.gaussian(x, z, 1.0)),
     (FunctionKernel(single_gaussian, pairwise=True), lambda x, z: oracles.gaussian(x, z, 1.0)),
     (Mapped(Gaussian(1.5), sums_of_neighbours), mapped_gaussian),
 ]
-BUILT_IN = STATIONARY + DOT + HALF_LINE + COMPOSITE + PARTITIONED
+BUILT_IN = STATIONARY + DOT + HALF_LINE + COMPOSITE + PARTITIONED + IMAGES
 FAMILY = BUILT_IN + FUNCTIONS
 WITHOUT_CODE = (Matern(0.3, 1.4), Matern(1.0, 1.4), Matern(7.3, 1.4), Matern(60.0, 1.4))
 COMPILED = [
@@ -166,8 +186,8 @@ def points(n, d=4, seed=0, dtype=float):
 
 
 def dimension(kernel, otherwise):
-    """Number of inputs: any one but for kernels that have points of their own."""
-    return ANCHORS.shape[1] if isinstance(kernel, Partitioned) else otherwise
+    """Number of inputs: any one but for kernels of points of their own and of images."""
+    return ANCHORS.shape[1] if isinstance(kernel, Partitioned | Convolutional) else otherwise
 
 
 def inside(kernel, X):
@@ -346,7 +366,14 @@ class TestCompiledRows:
 
     @pytest.mark.parametrize(
         "kernel",
-        [*WITHOUT_CODE, FUNCTIONS[0][0], FUNCTIONS[3][0], PARTITIONED[0][0], Linear() + Linear()],
+        [
+            *WITHOUT_CODE,
+            FUNCTIONS[0][0],
+            FUNCTIONS[3][0],
+            PARTITIONED[0][0],
+            IMAGES[0][0],
+            Linear() + Linear(),
+        ],
     )
     def test_kernels_without_compiled_form_say_so_by_none(self, kernel):
         assert kernel.compiled(np.float64) is None
@@ -421,6 +448,58 @@ class TestDomains:
         assert_allclose(monomial(X), Polynomial(3, 0.0, 0.4)(X), rtol=1e-12)
 
 
+class TestImages:
+    @pytest.mark.parametrize(
+        ("shape", "patch", "stride", "grid"),
+        [
+            ((5, 6, 2), (3, 2), 1, (1, 1)),
+            ((5, 6, 2), (2, 2), 2, (2, 1)),
+            ((7, 4, 1), (3, 3), 1, (3, 2)),
+        ],
+    )
+    def test_is_the_mean_over_pairs_of_positions(self, shape, patch, stride, grid, monkeypatch):
+        X, Z = points(4, math.prod(shape)), points(3, math.prod(shape), seed=1)
+        kernel = Convolutional(Gaussian(2.0), shape, patch, stride=stride, grid=grid)
+
+        def formula(x, z):
+            of_patches = functools.partial(oracles.gaussian, length_scale=2.0)
+            return oracles.convolutional(x, z, of_patches, shape, patch, stride, grid)
+
+        expected = oracles.gram(formula, X, Z)
+        assert_allclose(kernel(X, Z), expected, rtol=1e-12)
+        assert_allclose(kernel.diag(X), np.diag(oracles.gram(formula, X, X)), rtol=1e-12)
+        monkeypatch.setattr("mercer.kernels.convolutional._MOST_VALUES", 1)  # tiles of a pair
+        assert_allclose(kernel(X, Z), expected, rtol=1e-12)
+
+    def test_an_image_may_be_anywhere_in_its_part(self):
+        image = np.zeros((9, 12))
+        image[4:6, 2:4] = points(2, 2)
+        moved = np.roll(image, 2, axis=1)
+        for grid, same in ((1, True), ((1, 2), False)):
+            K = Convolutional(Gaussian(0.5), (9, 12), grid=grid)([image.ravel(), moved.ravel()])
+            assert (abs(K[0, 0] - K[0, 1]) < 1e-13) == same
+
+    def test_the_length_scale_is_that_of_patches(self):
+        X = points(40, 12)
+        kernel = Convolutional(Gaussian(), (3, 4), 2).resolve(X)
+        all_patches = np.vstack(
+            [
+                X.reshape(-1, 3, 4)[:, i : i + 2, j : j + 2].reshape(-1, 4)
+                for i in (0, 1)
+                for j in (0, 1, 2)
+            ]
+        )
+        assert kernel.kernel == Gaussian().resolve(all_patches)
+        many = Convolutional(Gaussian(), (3, 4), 2)
+        assert many.resolve(points(900, 12)) == many.resolve(points(900, 12))
+
+    def test_other_numbers_of_pixels_are_refused(self):
+        kernel = Convolutional(Linear(), (3, 4), 2)
+        for call in (kernel, kernel.diag, lambda X: kernel.random_features(X, 8)):
+            with pytest.raises(ValueError, match=r"rows of 12 inputs, got 11\. Use the `image_s"):
+                call(points(2, 11))
+
+
 class TestMaps:
     def test_map_of_a_wrong_shape_is_refused(self):
         for wrong in (lambda X: X[:1], lambda X: X[:, 0]):
@@ -432,6 +511,34 @@ class TestMaps:
         kernel = Mapped(Gaussian(), np.log).resolve(X)
         assert kernel.kernel == Gaussian().resolve(np.log(X))
         assert_allclose(kernel(X), kernel.kernel(np.log(X)))
+
+
+class TestArcCosines:
+    @pytest.mark.parametrize("order", [0, 1, 2, 3, 4, 10, 30])
+    def test_every_angle_has_its_digits(self, order):
+        theta = np.array([0, 1e-9, 1e-3, 0.1, 1.0, 1.57, 1.572, 2.0, 3.0, 3.1, 3.14])
+        Z = np.column_stack([np.cos(theta), np.sin(theta)])
+        expected = np.array([oracles.arc_cosine_angle(t, order) for t in theta]) / np.pi
+        one = np.array([[1.0, 0.0]])
+        row = TestCompiledRows.row(ArcCosine(order), Z, one[0])
+        for values in (ArcCosine(order)(one, Z)[0], row):
+            # An angle known to some roundings: k falls like the power 2n + 1 of its supplement.
+            slack = 8 * np.finfo(float).eps * (2 * order + 1)
+            loss = slack * (1 + 1 / (np.pi - theta)) * expected
+            # The closed forms of orders 1 and 2 cancel at opposite points, to a rounding of 1.
+            assert (np.abs(values - expected) <= loss + (order < 3) * 1e-15).all()
+            assert np.abs(values - expected).max() <= 1e-14 * expected[0]
+
+    def test_orders_are_the_activations_of_a_wide_layer(self):
+        # dk/d cos = n^2 times the kernel of the order below, on the unit sphere.
+        c, h = np.linspace(-0.9, 0.9, 7), 1e-5
+        for order in (3, 4, 7):
+
+            def k(c, order=order):
+                return ArcCosine(order)([[1.0, 0.0]], np.column_stack([c, np.sqrt(1 - c * c)]))[0]
+
+            slope = (k(c + h) - k(c - h)) / (2 * h)
+            assert_allclose(slope, order**2 * k(c, order - 1), rtol=1e-6)
 
 
 class TestHardNumbers:

@@ -27,6 +27,7 @@ KERNELS = [
     kernels.Linear(),
     kernels.Polynomial(degree=2),
     kernels.ArcCosine(1),
+    kernels.Convolutional(kernels.Gaussian(1.0), [1, 2], 1),
     kernels.Gaussian(1.0) + 0.5 * kernels.Linear() * kernels.Laplacian(3.0),
 ]
 EXPANSIONS = [

@@ -20,6 +20,7 @@ NAMES = {
         "DensityRatio",
         "GaussianProcessRegressor",
         "KernelClassifier",
+        "KernelGradient",
         "KernelRanker",
         "KernelRegressor",
         "NoveltyDetector",
@@ -33,6 +34,17 @@ NAMES = {
         "ConformalSets",
         "conformal_quantile",
         "cross_conformal",
+    ],
+    "mercer.divergences": [
+        "DIVERGENCES",
+        "Divergence",
+        "HellingerDistance",
+        "JensenShannonDivergence",
+        "KullbackLeibler",
+        "Pearson",
+        "RelativeNovelty",
+        "ReverseKullbackLeibler",
+        "as_divergence",
     ],
     "mercer.columns": [
         "ColumnAudit",
@@ -78,6 +90,7 @@ NAMES = {
         "Explanation",
         "GaussianProcessRegressor",
         "KernelClassifier",
+        "KernelGradient",
         "KernelRanker",
         "KernelRegressor",
         "NoveltyDetector",
@@ -174,10 +187,12 @@ NAMES = {
         "Cauchy",
         "ChiSquared",
         "CompiledKernel",
+        "Convolutional",
         "DistanceKernel",
         "DotProduct",
         "ExponentialSemigroup",
         "FunctionKernel",
+        "FunctionPairKernel",
         "Gaussian",
         "Hellinger",
         "Intersection",
@@ -199,6 +214,7 @@ NAMES = {
         "Sum",
         "as_kernel",
         "as_pair_kernel",
+        "cosines",
     ],
     "mercer.losses": [
         "AbsoluteError",
@@ -226,6 +242,7 @@ NAMES = {
     "mercer.maps": [
         "Affine",
         "Chain",
+        "Cosines",
         "Curves",
         "FixedMap",
         "Indicators",
@@ -248,11 +265,13 @@ NAMES = {
         "Batch",
         "Bellman",
         "Compositional",
-        "KullbackLeibler",
+        "JoinedPairwise",
+        "LocalChanges",
         "Novelty",
         "Objective",
         "Pairwise",
         "Pointwise",
+        "TwoSample",
         "make_objective",
     ],
     "mercer.recipes": [
@@ -344,9 +363,12 @@ FOR_EXTENDING = {
 
 # Without annotations; what is indented goes on a line.
 SIGNATURES = """
-mercer.estimators.DensityRatio(*, kernel='gaussian', expansion='auto', step_size='auto',
-    regularization=0.01, batch_size=32, n_passes=1, shuffle=True, average='suffix',
-    validation_fraction=0.1, n_jobs=None, random_state=None, verbose=0)
+mercer.divergences.KullbackLeibler(learns='log_ratio', floor=0.1)
+mercer.divergences.RelativeNovelty(rho=0.0)
+mercer.divergences.as_divergence(value)
+mercer.estimators.DensityRatio(*, f_divergence='kl', kernel='gaussian', expansion='auto',
+    step_size='auto', regularization=0.01, batch_size=32, n_passes=1, shuffle=True,
+    average='suffix', validation_fraction=0.1, n_jobs=None, random_state=None, verbose=0)
 mercer.estimators.DensityRatio.fit(self, X_p, X_q, callback=None, *, sample_weight=None)
 mercer.estimators.DensityRatio.partial_fit(self, X_p, X_q)
 mercer.estimators.GaussianProcessRegressor(kernel='gaussian', *, noise=0.1, n_features=2048,
@@ -368,6 +390,12 @@ mercer.estimators.KernelClassifier.partial_fit(self, X, y, classes=None, sample_
 mercer.estimators.KernelClassifier.learn_one(self, x, y, sample_weight=1.0)
 mercer.estimators.KernelClassifier.predict(self, X)
 mercer.estimators.KernelClassifier.score(self, X, y, sample_weight=None)
+mercer.estimators.KernelGradient(loss='squared', *, width='auto', kernel='gaussian',
+    expansion='auto', step_size='auto', regularization=0.001, batch_size=64, n_passes=10,
+    shuffle=True, average='suffix', n_jobs=None, random_state=None, verbose=0)
+mercer.estimators.KernelGradient.fit(self, X, y, sample_weight=None, callback=None)
+mercer.estimators.KernelGradient.partial_fit(self, X, y, sample_weight=None)
+mercer.estimators.KernelGradient.predict(self, X)
 mercer.estimators.KernelRanker(loss='logistic', *, pair_kernel='difference', pair_label='sign',
     buffer='auto', normalize='auto', kernel='gaussian', expansion='auto', step_size='auto',
     regularization=0.0, batch_size='auto', n_passes=1, shuffle=True, average=None, n_jobs=None,
@@ -391,8 +419,8 @@ mercer.estimators.KernelRegressor.predict_interval(self, X, coverage=0.9, *, met
 mercer.estimators.KernelRegressor.scores(self, X)
 mercer.estimators.KernelRegressor.score(self, X, y, sample_weight=None)
 mercer.estimators.NoveltyDetector(nu=0.1, *, kernel='gaussian', expansion='auto', step_size='auto',
-    batch_size=32, n_passes=1, shuffle=True, average='suffix', n_jobs=None, random_state=None,
-    verbose=0)
+    threshold_unit='auto', batch_size=32, n_passes=1, shuffle=True, average='suffix', n_jobs=None,
+    random_state=None, verbose=0)
 mercer.estimators.NoveltyDetector.fit(self, X, y=None, sample_weight=None, callback=None)
 mercer.estimators.NoveltyDetector.partial_fit(self, X, y=None, sample_weight=None)
 mercer.estimators.NoveltyDetector.learn_one(self, x, sample_weight=1.0)
@@ -429,9 +457,11 @@ mercer.kernels.ArcCosine(order=1)
 mercer.kernels.Bias(value=1.0)
 mercer.kernels.Cauchy(length_scale='median')
 mercer.kernels.ChiSquared()
+mercer.kernels.Convolutional(kernel, image_shape, patch_size=3, *, stride=1, grid=1)
 mercer.kernels.DotProduct(coefficients='exponential', scale=None, base=2.0)
 mercer.kernels.ExponentialSemigroup(beta=1.0)
 mercer.kernels.FunctionKernel(function, *, pairwise=None, bound=None)
+mercer.kernels.FunctionPairKernel(function, *, symmetry=0, bound=None)
 mercer.kernels.Gaussian(length_scale='median')
 mercer.kernels.Hellinger()
 mercer.kernels.Intersection()
@@ -453,6 +483,7 @@ mercer.kernels.SkewedIntersection(c=1.0)
 mercer.kernels.Sum(left, right)
 mercer.kernels.as_kernel(value)
 mercer.kernels.as_pair_kernel(value)
+mercer.kernels.cosines(kernel, n_inputs, n_features, seed=0, *, design='auto')
 mercer.losses.AbsoluteError()
 mercer.losses.EpsilonInsensitive(epsilon=0.1)
 mercer.losses.Hinge()
@@ -496,6 +527,9 @@ mercer.schedules.Relative(schedule, unit=None)
 mercer.schedules.as_schedule(value)
 mercer.maps.Affine(shift, matrix, offset=None)
 mercer.maps.Chain(first, last)
+mercer.maps.Cosines(frequencies)
+mercer.maps.Cosines.refined(self, X, y, *, ridge=0.0001, n_passes=30, batch_size=128,
+    step_size=0.03, seed=0)
 mercer.maps.Curves(knots, values, sizes, beyond='constant')
 mercer.maps.Indicators(levels, sizes, height=1.0)
 mercer.maps.Logarithms(skewness=1.5, max_knots=1000)

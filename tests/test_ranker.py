@@ -67,7 +67,7 @@ def test_automatic_steps_go_with_any_ridge(expansion, ridge):
         ({"pair_kernel": "antisymmetric", "pair_label": "same"}, "does not go with"),
         ({"pair_kernel": "metric"}, "must be one of"),
         ({"pair_kernel": [1, 2, 3]}, "shape"),
-        ({"pair_kernel": PairKernel, "loss": "logistic"}, "finite numbers of shape"),
+        ({"pair_kernel": PairKernel, "loss": "logistic"}, "with brackets"),
         ({"loss": "softmax"}, "one of margins"),
         ({"loss": "hinge", "step_size": "theory"}, "Theorems 3 and 4"),
         ({"regularization": 0.1, "step_size": "theory"}, "regularization=0"),

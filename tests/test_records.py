@@ -10,6 +10,7 @@ from mercer import (
     DensityRatio,
     GaussianProcessRegressor,
     KernelClassifier,
+    KernelGradient,
     KernelRanker,
     KernelRegressor,
     NoveltyDetector,
@@ -67,6 +68,7 @@ def models():
     gaps = np.where(X < -1.0, np.nan, X)
     yield KernelRegressor(kernel=KERNEL, expansion=KOMP(max_size=9)).partial_fit(gaps, Y)
     yield NoveltyDetector(kernel=KERNEL, expansion=KOMP(max_size=9)).fit(X)
+    yield KernelGradient(kernel=KERNEL, expansion=KOMP(max_size=9)).fit(X[:90], Y[:90])
     yield DensityRatio(kernel=KERNEL, expansion=KOMP(max_size=9)).fit(X[:90], X[90:])
     for pairs in ({"pair_label": "same", "pair_kernel": "symmetric"}, {}):
         model = KernelRanker(kernel=KERNEL, buffer=FIFO(5), expansion=KOMP(max_size=9), **pairs)

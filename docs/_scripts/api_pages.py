@@ -19,6 +19,7 @@ GROUPS: dict[str, list[str]] = {
         "mercer.kernels",
         "mercer.losses",
         "mercer.risks",
+        "mercer.divergences",
         "mercer.expansions",
         "mercer.schedules",
         "mercer.buffers",

@@ -78,6 +78,8 @@ def _names_in_signature(cls: Any) -> tuple[str, ...]:
 def _equal(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return bool(np.array_equal(a, b))
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):  # files know lists only
+        return len(a) == len(b) and all(map(_equal, a, b))
     return bool(a is b or a == b)
 
 

@@ -18,7 +18,7 @@ from mercer.buffers import FIFO, Buffer, Everything, PerClassFIFO, Reservoir
 from mercer.default import DefaultLearner
 from mercer.estimators.targets import Numbers
 from mercer.functions import DictionaryFunction, FeatureExpansion, SumOfComponents
-from mercer.kernels import Kernel, Mapped, PairKernel, Partitioned, Sum
+from mercer.kernels import FunctionPairKernel, Kernel, Mapped, PairKernel, Partitioned, Sum
 from mercer.losses import (
     AbsoluteError,
     EpsilonInsensitive,
@@ -115,6 +115,10 @@ def describe(model: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
+def _repr_of(part: Any) -> str | None:
+    return None if part is None else repr(part)
+
+
 def _of_steps(estimator: Any) -> dict[str, Any]:
     """Describe an estimator that was learned step by step."""
     history, learner = estimator.history_, estimator.learner_
@@ -129,7 +133,9 @@ def _of_steps(estimator: Any) -> dict[str, Any]:
         "method": getattr(estimator, "method", None),
         "nu": getattr(estimator, "nu", None),
         "offset": offset,
-        "loss": None if loss is None else repr(loss),
+        "divergence": _repr_of(getattr(estimator.targets_, "divergence", None)),
+        "width": getattr(estimator, "width_", None),
+        "loss": _repr_of(loss),
         "expansion": repr(function.expansion),
         "random_features": _blocks(function),
         "step_size": float(history.step_size[-1]) if len(history) else None,
@@ -327,7 +333,7 @@ def describe_pairs(model: Any) -> dict[str, Any]:
     }
 
 
-def _in_words(kernel: PairKernel) -> str:
+def _in_words(kernel: PairKernel | FunctionPairKernel) -> str:
     """Pattern of a pair kernel, by its name if it has one.
 
     Examples

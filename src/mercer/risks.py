@@ -29,19 +29,22 @@ the losses
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
-from scipy import special
 
 from mercer.component import Component
 from mercer.exceptions import Advice, InPython, ParameterError
+from mercer.jit import c_function, jit
+from mercer.numerics.risks import CompiledRisk, new_weighed, outer_of_rows
 from mercer.validation import (
     Check,
     check_real,
@@ -79,6 +82,16 @@ _SHARE = real(
 )
 
 Array = NDArray[np.float64]
+
+_c: Any = types  # numba is only partly typed
+_ROW = _c.void(*[_c.CPointer(_c.float64)] * 6)
+
+
+@functools.cache  # also keeps the compiled code alive
+def _compile(row: Callable[..., None]) -> Any:
+    # Functions typed at a prompt have no file beside which numba could keep a cache.
+    cache = row.__module__.startswith("mercer.")
+    return c_function(_ROW, cache=cache, error_model="numpy")(row)
 
 
 class Tracker(Component):
@@ -252,7 +265,13 @@ class Risk(Component, ABC):
     3. Define :meth:`outer`: :math:`\phi` and its partial derivatives, for all rows at once.
        ``unit`` is the scale of the loss: numbers with a unit (a weight of a squared loss, a
        smoothing, a step) must be multiplied by the power of it that makes :math:`\phi(cl, cg, cv;
-       c\,\text{unit}) = c\,\phi(l, g, v; \text{unit})`.
+       c\,\text{unit}) = c\,\phi(l, g, v; \text{unit})`. Or define ``row``, a static method that
+       numba compiles, in place of :meth:`outer` and :meth:`scalar_steps`: ``row(loss, inner,
+       scalars, unit, out, parameters)`` reads ``loss[0]``, g, v, ``unit[0]`` and the numbers of
+       ``row_parameters()``, and writes one after the other :math:`\phi`, its derivative in the
+       loss, 1 or 0 for whether a safeguard changed it, its derivatives in g and in v, and the
+       step sizes of v. Steps on kernel expansions then run in a compiled loop, as with the risks
+       of mercer, unless :math:`h` is not the loss.
     4. If weights have no bound, as below, take a ``clip``: an outlying row may otherwise make a
        step of any size. Declare ``largest_weight``, ``monotone`` and ``inner_range`` if they are
        better than the cautious values here: automatic step sizes and trackers use them.
@@ -328,6 +347,11 @@ class Risk(Component, ABC):
     units: float | str = "running"
     clip: float | None = None
     tracker: Tracker | str = "momentum"
+    #: Formula of one row, for compiled loops; see the description of the class.
+    row: ClassVar[Callable[..., None] | None] = None
+    #: Parameters whose numbers ``row`` reads, in its order.
+    _row_numbers: ClassVar[tuple[str, ...]] = ()
+    _row_is_current: ClassVar[bool] = False
     #: Text of :meth:`describe`, with the risk as ``{risk}``; its ``repr`` if empty.
     _summary: ClassVar[str] = ""
 
@@ -336,6 +360,54 @@ class Risk(Component, ABC):
         clip=or_none(positive("With a clip of 0 nothing is learned; write clip=None for none.")),
         tracker=lambda name, value: as_tracker(value),
     )
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        # Compiled loops must not run the inherited row of a risk whose subclass changed a formula.
+        if "row" in vars(cls):
+            cls._row_is_current = True
+            if getattr(cls.outer, "__isabstractmethod__", False):
+                cls.outer = Risk._outer_by_row  # type: ignore[method-assign]
+        elif {"outer", "deviation", "scalar_steps"} & set(vars(cls)):
+            cls._row_is_current = False
+
+    def row_parameters(self) -> list[float]:
+        """Numbers that ``row`` reads from its argument ``parameters``."""
+        return [float(getattr(self, name)) for name in self._row_numbers]
+
+    def compiled(self) -> CompiledRisk | None:
+        """Address and numbers for compiled loops; None for risks given in NumPy only.
+
+        Compiled at the first call, then kept on disk.
+        """
+        return self._compiled_row() if self._row_is_current else None
+
+    def _compiled_row(self) -> CompiledRisk:
+        numbers = np.array(self.row_parameters(), dtype=np.float64)
+        return CompiledRisk(
+            np.array([_compile(cast("Callable[..., None]", type(self).row)).address]),
+            np.ones(1),
+            np.full(1, np.nan),
+            np.array([[self.n_inner, self.n_scalars, numbers.size]]),
+            numbers,
+        )
+
+    @property
+    def inner_is_loss(self) -> bool:
+        """Whether each inner value is the loss of the row."""
+        return type(self).inner is Risk.inner
+
+    def _run_row(
+        self, compiled: CompiledRisk, losses: Array, inner: Array, scalars: Array, unit: float
+    ) -> tuple[Outer, Array]:
+        """Return the outer function and the step sizes of the scalars, by compiled code."""
+        losses, inner, scalars = (
+            np.ascontiguousarray(numbers, dtype=np.float64) for numbers in (losses, inner, scalars)
+        )
+        weighed = new_weighed(losses.size, self.n_inner, self.n_scalars)
+        steps = np.empty(self.n_scalars)
+        outer_of_rows(compiled, losses, inner, scalars, float(unit), weighed, steps)
+        return Outer(*weighed), steps
 
     @property
     def tracking(self) -> Tracker | None:
@@ -398,6 +470,9 @@ class Risk(Component, ABC):
         outer : Outer
         """
 
+    def _outer_by_row(self, losses: Array, inner: Array, scalars: Array, unit: float) -> Outer:
+        return self._run_row(self._compiled_row(), losses, inner, scalars, unit)[0]
+
     def start(self, losses: Array) -> Array:
         """First values of the scalars.
 
@@ -434,7 +509,10 @@ class Risk(Component, ABC):
         NotImplementedError
             If the risk has scalars and does not define this method.
         """
-        return self._no_scalars("scalar_steps(unit)")
+        if self.row is None or not self.n_scalars:
+            return self._no_scalars("scalar_steps(unit)")
+        inner, scalars = np.zeros(self.n_inner), np.zeros(self.n_scalars)
+        return self._run_row(self._compiled_row(), np.zeros(1), inner, scalars, unit)[1]
 
     def _no_scalars(self, missing: str) -> Array:
         if self.n_scalars:
@@ -633,7 +711,30 @@ class Mixture(Risk):
             np.concatenate([part.derivative for part in parts], axis=1),
         )
 
+    def compiled(self) -> CompiledRisk | None:
+        """Those of the parts, with their weights; None if one has none."""
+        terms = [part.compiled() for part in self.risks] if type(self) is Mixture else [None]
+        if any(term is None for term in terms):
+            return None
+        scaled = [
+            term._replace(
+                weights=weight * term.weights,
+                units=np.where(np.isnan(term.units), _unit_of(part, math.nan), term.units),
+            )
+            for (part, weight, _, _), term in zip(self._parts(), terms, strict=True)
+            if term is not None
+        ]
+        return CompiledRisk(*(np.concatenate(arrays) for arrays in zip(*scaled, strict=True)))
+
+    @property
+    def inner_is_loss(self) -> bool:
+        """Whether all inner values are the loss of the row."""
+        return type(self) is Mixture and all(part.inner_is_loss for part in self.risks)
+
     def outer(self, losses: Array, inner: Array, scalars: Array, unit: float) -> Outer:
+        compiled = self.compiled()
+        if compiled is not None:
+            return self._run_row(compiled, losses, inner, scalars, unit)[0]
         weights = self._weights()
         parts = [
             part.outer(losses, inner[where], scalars[which], _unit_of(part, unit))
@@ -707,6 +808,21 @@ def _terms(risk: Any) -> list[tuple[Risk, float]]:
     return [(risk, 1.0)]
 
 
+# Formulas below are those of numbers and of arrays alike: rows run them compiled.
+
+
+def _positive_part(u: Any, smoothing: float) -> tuple[Any, Any]:
+    if smoothing == 0.0:
+        positive = np.maximum(u, 0.0)
+        return positive, np.sign(positive)
+    scaled = u / smoothing
+    softplus = np.maximum(scaled, 0.0) + np.log1p(np.exp(-np.abs(scaled)))
+    return smoothing * softplus, 1.0 / (1.0 + np.exp(-scaled))
+
+
+_positive_part_of_row = jit(error_model="numpy")(_positive_part)
+
+
 def positive_part(u: Array, smoothing: float) -> tuple[Array, Array]:
     r"""Positive part :math:`\max(u, 0)`, smoothed to a softplus, and its derivative.
 
@@ -733,13 +849,10 @@ def positive_part(u: Array, smoothing: float) -> tuple[Array, Array]:
     >>> positive_part(np.array([-1.0, 0.0, 2.0]), 0.0)
     (array([0., 0., 2.]), array([0., 0., 1.]))
     """
-    if smoothing == 0:
-        return np.maximum(u, 0.0), np.where(np.isnan(u), np.nan, u > 0.0)
     # A loss that is NaN or overflows is for the learner to report.
     with np.errstate(over="ignore", invalid="ignore"):
-        scaled = u / smoothing
-        slope: Array = special.expit(scaled)
-        return smoothing * np.logaddexp(0.0, scaled), slope
+        value, slope = _positive_part(u, smoothing)
+    return value, slope
 
 
 #: Check of the width of a smoothed kink.
@@ -756,6 +869,60 @@ def _flag(why: str) -> Check:
             raise ValueError(f"`{name}` must be True or False, got {value!r}. {why}")
 
     return check
+
+
+def _near(u: Any, reach: float) -> tuple[Any, Any]:
+    """Deviations, and where the deviation is computed: within its bound."""
+    return u, np.minimum(np.maximum(u, -reach), reach)
+
+
+def _with_deviation(
+    losses: Any,
+    unit: float,
+    u: Any,
+    near: Any,
+    value: Any,
+    slope: Any,
+    weight: float,
+    lowest: float,
+) -> tuple[Any, Any, Any]:
+    """phi, its derivative in the loss and whether a safeguard changed it.
+
+    Beyond the bound, where u is not ``near``, the deviation continues along its tangent.
+    """
+    own = 1.0 + weight * slope
+    phi = losses + weight * unit * (value + slope * (u - near))
+    return phi, np.maximum(own, lowest), (near != u) | (own < lowest)
+
+
+_near_of_row = jit(error_model="numpy")(_near)
+_with_deviation_of_row = jit(error_model="numpy")(_with_deviation)
+
+
+@jit(error_model="numpy")
+def _write_deviation(loss, unit, u, near, value, slope, out, parameters):  # type: ignore[no-untyped-def]
+    phi, by_loss, clamped = _with_deviation_of_row(
+        loss[0], unit[0], u, near, value, slope, parameters[0], parameters[2]
+    )
+    out[0], out[1], out[2], out[3] = phi, by_loss, clamped, 1.0 - by_loss
+
+
+def _square(u: Any) -> tuple[Any, Any]:
+    return u * u, 2.0 * u
+
+
+def _powers(base: Any, slope: Any, order: int) -> tuple[Any, Any]:
+    """Sum of the powers from 2 on, and its derivative."""
+    power, value, derivative = base * base, base * base, 2.0 * base
+    for p in range(3, order + 1):
+        derivative = derivative + p * power
+        power = power * base
+        value = value + power
+    return value, derivative * slope
+
+
+_square_of_row = jit(error_model="numpy")(_square)
+_powers_of_row = jit(error_model="numpy")(_powers)
 
 
 class DeviationRisk(Risk):
@@ -838,31 +1005,32 @@ class DeviationRisk(Risk):
             By default the slopes at both ends (of the line, if there is no ``max_deviation``),
             which is right for convex deviations; None if they are not finite.
         """
-        reach = math.inf if self.max_deviation is None else float(self.max_deviation)
+        reach = self._safeguards()[1]
         with np.errstate(all="ignore"):
             low, high = self.deviation(np.array([-reach, reach]))[1]
         return (float(low), float(high)) if np.isfinite([low, high]).all() else None
 
     def outer(self, losses: Array, inner: Array, scalars: Array, unit: float) -> Outer:
+        if self._row_is_current:
+            return self._outer_by_row(losses, inner, scalars, unit)
         # An overflow is for the learner to report, which can name the step and the remedy.
         with np.errstate(over="ignore", invalid="ignore"):
-            u = (losses - inner[0]) / unit
-            near, beyond = u, np.zeros(len(u), dtype=bool)
-            if self.max_deviation is not None:
-                near = np.clip(u, -self.max_deviation, self.max_deviation)
-                beyond = near != u
+            weight, reach, lowest = self._safeguards()
+            u, near = _near((losses - inner[0]) / unit, reach)
             value, slope = self.deviation(near)
-            value = np.where(beyond, value + slope * (u - near), value)
-            by_loss = 1.0 + self.weight * slope
-            negative = by_loss < 0 if self.clamp else np.zeros(len(u), dtype=bool)
-            by_loss = np.where(negative, 0.0, by_loss)
-            return Outer(
-                value=losses + self.weight * unit * value,
-                by_loss=by_loss,
-                by_inner=(1.0 - by_loss)[:, None],
-                by_scalars=np.empty((len(losses), 0)),
-                clamped=beyond | negative,
+            value, by_loss, clamped = _with_deviation(
+                losses, unit, u, near, value, slope, weight, lowest
             )
+            none = np.empty((len(losses), 0))
+            return Outer(value, by_loss, (1.0 - by_loss)[:, None], none, clamped)
+
+    def _safeguards(self) -> tuple[float, float, float]:
+        """Numbers of both safeguards: the weight, the largest deviation and the lowest a."""
+        reach = math.inf if self.max_deviation is None else float(self.max_deviation)
+        return float(self.weight), reach, 0.0 if self.clamp else -math.inf
+
+    def row_parameters(self) -> list[float]:
+        return [*self._safeguards(), *super().row_parameters()]
 
     def _weights(self) -> tuple[float, float] | None:
         """Smallest and largest weight a."""
@@ -949,6 +1117,14 @@ class UpperSemideviation(DeviationRisk):
         """Return the positive part and its slope."""
         return positive_part(u, self.smoothing)
 
+    _row_numbers = ("smoothing",)
+
+    @staticmethod
+    def row(loss, inner, scalars, unit, out, parameters):  # type: ignore[no-untyped-def]
+        u, near = _near_of_row((loss[0] - inner[0]) / unit[0], parameters[1])
+        value, slope = _positive_part_of_row(near, parameters[3])
+        _write_deviation(loss, unit, u, near, value, slope, out, parameters)
+
 
 class Variance(DeviationRisk):
     r"""Mean plus a multiple of the variance: :math:`\phi = l + \eta z^2 / S`, :math:`z = l - E[l]`.
@@ -1012,7 +1188,13 @@ class Variance(DeviationRisk):
 
     def deviation(self, u: Array) -> tuple[Array, Array]:
         """Return the square and its slope."""
-        return u**2, 2.0 * u
+        return _square(u)
+
+    @staticmethod
+    def row(loss, inner, scalars, unit, out, parameters):  # type: ignore[no-untyped-def]
+        u, near = _near_of_row((loss[0] - inner[0]) / unit[0], parameters[1])
+        value, slope = _square_of_row(near)
+        _write_deviation(loss, unit, u, near, value, slope, out, parameters)
 
 
 class Semivariance(DeviationRisk):
@@ -1075,8 +1257,16 @@ class Semivariance(DeviationRisk):
 
     def deviation(self, u: Array) -> tuple[Array, Array]:
         """Return the square of the positive part and its slope."""
-        s, ds = positive_part(u, self.smoothing)
-        return s**2, 2.0 * s * ds
+        return _powers(*positive_part(u, self.smoothing), 2)
+
+    _row_numbers = ("smoothing",)
+
+    @staticmethod
+    def row(loss, inner, scalars, unit, out, parameters):  # type: ignore[no-untyped-def]
+        u, near = _near_of_row((loss[0] - inner[0]) / unit[0], parameters[1])
+        positive, rising = _positive_part_of_row(near, parameters[3])
+        value, slope = _powers_of_row(positive, rising, 2)
+        _write_deviation(loss, unit, u, near, value, slope, out, parameters)
 
 
 class CentralMoments(DeviationRisk):
@@ -1159,12 +1349,19 @@ class CentralMoments(DeviationRisk):
 
     def deviation(self, u: Array) -> tuple[Array, Array]:
         """Return the sum of the powers and its slope."""
-        base, slope = positive_part(u, self.smoothing) if self.positive else (u, np.ones_like(u))
-        value, derivative = np.zeros_like(u), np.zeros_like(u)
-        for p in range(2, self.order + 1):
-            value += base**p
-            derivative += p * base ** (p - 1)
-        return value, derivative * slope
+        base, slope = positive_part(u, self.smoothing) if self.positive else (u, 1.0)
+        return _powers(base, slope, self.order)
+
+    _row_numbers = ("order", "positive", "smoothing")
+
+    @staticmethod
+    def row(loss, inner, scalars, unit, out, parameters):  # type: ignore[no-untyped-def]
+        u, near = _near_of_row((loss[0] - inner[0]) / unit[0], parameters[1])
+        base, rising = near, 1.0
+        if parameters[4] != 0.0:
+            base, rising = _positive_part_of_row(near, parameters[5])
+        value, slope = _powers_of_row(base, rising, int(parameters[3]))
+        _write_deviation(loss, unit, u, near, value, slope, out, parameters)
 
     def slope_bounds(self) -> tuple[float, float] | None:
         bounds = super().slope_bounds()
@@ -1205,24 +1402,20 @@ class Mean(Risk):
     largest_weight = 1.0
     monotone = True
     _summary = "mean of the losses"
+    outer = Risk._outer_by_row
 
     def __init__(self, *, units: float | str = "running") -> None:
         self.units = units
         self._check()
 
-    def outer(self, losses: Array, inner: Array, scalars: Array, unit: float) -> Outer:
-        n = len(losses)
-        return Outer(
-            value=losses.copy(),
-            by_loss=np.ones(n),
-            by_inner=np.empty((n, 0)),
-            by_scalars=np.empty((n, 0)),
-            clamped=np.zeros(n, dtype=bool),
-        )
+    @staticmethod
+    def row(loss, inner, scalars, unit, out, parameters):  # type: ignore[no-untyped-def]
+        out[0], out[1], out[2] = loss[0], 1.0, 0.0
 
 
-# Values of phi, weights of the losses, and where they are bounded.
-_Weighed = tuple[Array, Array, NDArray[np.bool_]]
+@jit(error_model="numpy")
+def _write_certainty_equivalent(out, phi, weight, clamped, step):  # type: ignore[no-untyped-def]
+    out[0], out[1], out[2], out[3], out[4] = phi, weight, clamped, 1.0 - weight, step
 
 
 class _CertaintyEquivalent(Risk):
@@ -1234,23 +1427,10 @@ class _CertaintyEquivalent(Risk):
     n_scalars = 1
     monotone = True
     quantile_step: float
-    #: Unit of v, in units of the loss.
-    _scale: float = 1.0
+    outer = Risk._outer_by_row
 
     @abstractmethod
     def start(self, losses: Array) -> Array: ...
-
-    @abstractmethod
-    def _weighed(self, losses: Array, v: float, unit: float) -> _Weighed:
-        """Values, weights and bounds of some rows, each of shape (n,)."""
-
-    def outer(self, losses: Array, inner: Array, scalars: Array, unit: float) -> Outer:
-        value, weights, clamped = self._weighed(losses, scalars[0], unit)
-        by_scalars = (1.0 - weights)[:, None]
-        return Outer(value, weights, np.empty((len(losses), 0)), by_scalars, clamped)
-
-    def scalar_steps(self, unit: float) -> Array:
-        return np.array([self.quantile_step * self._scale * unit])
 
 
 class CVaR(_CertaintyEquivalent):
@@ -1343,10 +1523,14 @@ class CVaR(_CertaintyEquivalent):
         """Share of the losses that count, in percent."""
         return 100.0 * (1.0 - self.level)
 
-    def _weighed(self, losses: Array, v: float, unit: float) -> _Weighed:
-        excess, slope = positive_part((losses - v) / unit, self.smoothing)
-        value = v + unit * excess / (1.0 - self.level)
-        return value, slope / (1.0 - self.level), np.zeros(len(losses), dtype=bool)
+    _row_numbers = ("level", "smoothing", "quantile_step")
+
+    @staticmethod
+    def row(loss, inner, scalars, unit, out, parameters):  # type: ignore[no-untyped-def]
+        v, share = scalars[0], 1.0 - parameters[0]
+        excess, slope = _positive_part_of_row((loss[0] - v) / unit[0], parameters[1])
+        phi, step = v + unit[0] * excess / share, parameters[2] * unit[0]
+        _write_certainty_equivalent(out, phi, slope / share, 0.0, step)
 
     def start(self, losses: Array) -> Array:
         """Return the quantile of the first losses."""
@@ -1434,18 +1618,16 @@ class Entropic(_CertaintyEquivalent):
         """The parameter ``max_weight``."""
         return float(self.max_weight)
 
-    @property
-    def _scale(self) -> float:  # type: ignore[override]
-        return self.temperature
+    _row_numbers = ("temperature", "max_weight", "quantile_step")
 
-    def _weighed(self, losses: Array, v: float, unit: float) -> _Weighed:
-        rho = self.temperature * unit
-        exponent = (losses - v) / rho
-        largest = math.log(self.max_weight)
+    @staticmethod
+    def row(loss, inner, scalars, unit, out, parameters):  # type: ignore[no-untyped-def]
+        v, rho, largest = scalars[0], parameters[0] * unit[0], math.log(parameters[1])
+        exponent = (loss[0] - v) / rho
         near = np.minimum(exponent, largest)
-        weights = np.exp(near)
-        value = v + rho * (weights * (1.0 + exponent - near) - 1.0)
-        return value, weights, exponent > largest
+        weight = np.exp(near)
+        phi = v + rho * (weight * (1.0 + exponent - near) - 1.0)
+        _write_certainty_equivalent(out, phi, weight, exponent > largest, parameters[2] * rho)
 
     def start(self, losses: Array) -> Array:
         """Return the mean of the first losses, which is never above the risk."""

@@ -160,8 +160,12 @@ def compositional_bsgd(name: str, size: int, clip: float, *, clamp: bool) -> Met
     return colk(name, risk, expansion=Budget(size, "merge"))
 
 
-def npbsgd(name: str, size: int, alpha: float) -> Method:
-    """BSGD that projects on the 5 nearest neighbours; not the published scheme."""
+def npbsgd(name: str, size: int, alpha: float, certain: float | None = None) -> Method:
+    """BSGD that projects on the 5 nearest neighbours, at a constant step.
+
+    Removals are certain in the first part of the stream, a share ``certain`` of it, and later have
+    the probability of the published scheme; None: they are always certain, which is not published.
+    """
 
     def start(training: TrainingSet) -> Run:
         X, y = training.first
@@ -173,14 +177,17 @@ def npbsgd(name: str, size: int, alpha: float) -> Method:
             step_size=alpha / UNIT,
             regularization=UNIT * RIDGE,
             size=size,
+            certain=None if certain is None else certain * len(y),
         )
         return SolverRun(solver)
 
     return Method(name, start)
 
 
-def rbf_network(name: str, clip: float, low: float, clamp: bool, alpha: float) -> Method:
-    """50 equidistant centres on [low, 1], COLK's objective, SCGD; kernel exp(-d²/.06²)."""
+def rbf_network(
+    name: str, clip: float, low: float, clamp: bool, alpha: float, rule: str = "scgd"
+) -> Method:
+    """50 equidistant centres on [low, 1], COLK's objective, SCGD or NASA; kernel exp(-d²/.06²)."""
     kernel = Gaussian(_LENGTH_SCALE / math.sqrt(2.0))
     centres = np.linspace(low, 1.0, _N_CENTRES)[:, np.newaxis]
 
@@ -192,7 +199,7 @@ def rbf_network(name: str, clip: float, low: float, clamp: bool, alpha: float) -
             kernel,
             centres,
             Squared(),
-            moments(clip, clamp=clamp, rule="scgd"),
+            moments(clip, clamp=clamp, rule=rule),
             step_size=alpha / UNIT,
             regularization=UNIT * RIDGE,
         )

@@ -19,6 +19,7 @@ from mercer import (
     DensityRatio,
     GaussianProcessRegressor,
     KernelClassifier,
+    KernelGradient,
     KernelRanker,
     KernelRegressor,
     NoveltyDetector,
@@ -91,6 +92,9 @@ MODELS = {
     "density_ratio": lambda: DensityRatio(
         kernel=KERNEL, expansion=KOMP(max_size=15), n_passes=2, random_state=0
     ).fit(X_FIT[:20], X_FIT[20:] + 0.5),
+    "gradient": lambda: KernelGradient(
+        kernel=KERNEL, expansion=KOMP(max_size=15), batch_size=10, n_passes=2, random_state=0
+    ).partial_fit(X_FIT, Y_FIT),
     "gaussian_process": lambda: GaussianProcessRegressor(
         KERNEL, noise=0.05, n_features=24, random_state=0
     ).fit(X_FIT, Y_FIT),

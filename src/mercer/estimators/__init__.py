@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from mercer.estimators.density_ratio import DensityRatio, TwoSampleTest
     from mercer.estimators.fitting import Progress
     from mercer.estimators.gaussian_process import GaussianProcessRegressor
+    from mercer.estimators.gradient import KernelGradient
     from mercer.estimators.novelty import NoveltyDetector
     from mercer.estimators.ranker import KernelRanker
     from mercer.estimators.regressor import KernelRegressor
@@ -22,6 +23,7 @@ __all__ = [
     "Explanation",
     "GaussianProcessRegressor",
     "KernelClassifier",
+    "KernelGradient",
     "KernelRanker",
     "KernelRegressor",
     "NoveltyDetector",
@@ -34,6 +36,7 @@ _STORABLE = {
     "DensityRatio": "mercer.estimators.density_ratio",
     "GaussianProcessRegressor": "mercer.estimators.gaussian_process",
     "KernelClassifier": "mercer.estimators.classifier",
+    "KernelGradient": "mercer.estimators.gradient",
     "KernelRanker": "mercer.estimators.ranker",
     "KernelRegressor": "mercer.estimators.regressor",
     "NoveltyDetector": "mercer.estimators.novelty",

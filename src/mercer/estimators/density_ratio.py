@@ -1,9 +1,9 @@
-"""Density ratios, Kullback-Leibler divergence and two-sample tests on streams."""
+"""Density ratios, divergences and two-sample tests on streams."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -12,6 +12,8 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from mercer.component import own_copy
+from mercer.divergences import Divergence, KullbackLeibler, as_divergence
 from mercer.estimators.estimator import numeric_rows
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
@@ -22,9 +24,18 @@ from mercer.kernels import Kernel
 from mercer.learning import AutomaticStep, automatic_step
 from mercer.model_file import storable
 from mercer.numerics.philox import row_uniforms
-from mercer.objectives import KullbackLeibler
-from mercer.objectives.objective import kl_lower_bound, ratio_of
-from mercer.records import FLOATS, Maybe, Numbered, Numbers, Part, Record, Recorded
+from mercer.objectives import TwoSample
+from mercer.records import (
+    FLOATS,
+    Config,
+    IfAny,
+    Maybe,
+    Numbered,
+    Numbers,
+    Part,
+    Record,
+    Recorded,
+)
 from mercer.threads import jobs
 from mercer.validation import check_integer, check_real, integer
 
@@ -108,11 +119,18 @@ class TwoSamples(TaskTargets):
     loss = None
 
     held: tuple[HeldOut, HeldOut]
+    divergence: Divergence = field(default_factory=KullbackLeibler)
 
-    _record = Record(loss=no_loss, targets=Record(held=Numbered(Part(HeldOut, "n_features"), 2)))
+    _record = Record(
+        loss=no_loss,
+        targets=Record(
+            held=Numbered(Part(HeldOut, "n_features"), 2),
+            divergence=IfAny(Config(Divergence), none=KullbackLeibler()),
+        ),
+    )
 
-    def objective(self, automatic: AutomaticStep | None) -> KullbackLeibler:
-        return KullbackLeibler()
+    def objective(self, automatic: AutomaticStep | None) -> TwoSample:
+        return TwoSample(self.divergence)
 
     def encode(self, y: Any, groups: Any = None) -> Array:
         """Return 1 for rows of p and 0 for rows of q."""
@@ -120,8 +138,8 @@ class TwoSamples(TaskTargets):
         return labels
 
     def measured(self, kernel: Kernel, sample: Any, X: Any, y: Any) -> tuple[Self, AutomaticStep]:
-        # Averaged over rows of both samples, e^f has weight 2; it is 1 at the start.
-        return self, automatic_step(kernel, sample, 2.0, 1.0)
+        # Averaged over rows of both samples, the loss of either has weight 2.
+        return self, automatic_step(kernel, sample, 2.0 * self.divergence.curvature, 1.0)
 
     def named_steps(self, name: str, automatic: AutomaticStep, expansion: Expansion) -> Any:
         return automatic
@@ -139,7 +157,7 @@ class TwoSampleTest(NamedTuple):
     Attributes
     ----------
     statistic : float
-        ``divergence_`` of the two samples, in nats.
+        ``divergence_`` of the two samples.
     p_value : float
         Share of the permutations, the original samples included, with at least this statistic.
     null_statistics : ndarray of shape (n_permutations,)
@@ -153,14 +171,20 @@ class TwoSampleTest(NamedTuple):
 
 @storable
 class DensityRatio(TaskEstimator):
-    r"""Estimate log p(x)/q(x) from samples of p and q, on a stream and in bounded memory.
+    r"""Estimate p(x)/q(x) from samples of p and q, on a stream and in bounded memory.
 
-    Minimises :math:`E_q e^{f(x)} - E_p f(x) + \frac{\lambda}{2}\|f\|^2` over the RKHS of the kernel
-    by stochastic gradient steps; the expansion keeps f small. Without the ridge the minimiser is
-    :math:`f = \log p/q`, and the minimum is :math:`1 - KL(p\|q)`.
+    By default it minimises :math:`E_q e^{f(x)} - E_p f(x) + \frac{\lambda}{2}\|f\|^2` over the RKHS
+    of the kernel by stochastic gradient steps; the expansion keeps f small. Without the ridge the
+    minimiser is :math:`f = \log p/q`, and the minimum is :math:`1 - KL(p\|q)`. Other divergences
+    have minimisers that tell the ratio as well (:mod:`mercer.divergences`).
 
     Parameters
     ----------
+    f_divergence : str or Divergence, default="kl"
+        Divergence of p and q whose variational form is minimised: ``"kl"``, ``"reverse_kl"``,
+        ``"jensen_shannon"``, ``"hellinger"``, ``"pearson"`` (least squares of the ratio itself),
+        ``"relative_novelty"``, or an object of :mod:`mercer.divergences`, your own included. It
+        cannot be changed on a running stream.
     kernel : str, Kernel or callable, default="gaussian"
         Kernel (:mod:`mercer.kernels`); ``"auto"`` is a Gaussian kernel on standardised inputs.
     expansion : str or Expansion, default="auto"
@@ -170,8 +194,8 @@ class DensityRatio(TaskEstimator):
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it. ``"auto"``
         takes a large safe step (:class:`mercer.learning.AutomaticStep`).
     regularization : float, default=1e-2
-        Ridge parameter lambda. Far below the default, f follows single rows in the thin tails of q,
-        and the divergence is underestimated or worse.
+        Ridge parameter lambda, which draws p/q to 1. Far below the default, f follows single rows
+        in the thin tails of q, and the divergence is underestimated or worse.
     batch_size : int, default=32
         Rows of *each* sample per step.
     n_passes : int, default=1
@@ -196,7 +220,8 @@ class DensityRatio(TaskEstimator):
     Attributes
     ----------
     divergence_ : float
-        Estimate of KL(p‖q) in nats: :meth:`divergence` on the held-out rows.
+        Estimate of the divergence, KL(p‖q) in nats by default: :meth:`divergence` on the held-out
+        rows.
     dictionary_ : ndarray of shape (model_order_, n_features_in_)
         Points of the expansion.
     coefficients_ : ndarray of shape (model_order_, 1)
@@ -214,7 +239,8 @@ class DensityRatio(TaskEstimator):
 
     References
     ----------
-    DSG, Section 4, "Kernel Density Ratio Estimation", eq. (8).
+    DSG, Section 4, "Kernel Density Ratio Estimation", eq. (8), with references [24] and [25] for
+    ``f_divergence``.
 
     Examples
     --------
@@ -224,6 +250,9 @@ class DensityRatio(TaskEstimator):
     >>> model = DensityRatio(n_passes=10, random_state=0).fit(X_p, X_q)
     >>> model.ratio([[-1.0], [0.5], [2.0]]).round(0)  # exactly: exp(1.5), 1, exp(-1.5)
     array([4., 1., 0.])
+    >>> model = DensityRatio(f_divergence="pearson", n_passes=10, random_state=0).fit(X_p, X_q)
+    >>> model.ratio([[-1.0], [0.5], [2.0]]).round(0)
+    array([4., 1., 0.])
     """
 
     _targets_type = TwoSamples
@@ -232,6 +261,7 @@ class DensityRatio(TaskEstimator):
     def __init__(
         self,
         *,
+        f_divergence: str | Divergence = "kl",
         kernel: str | Kernel | Callable[..., Any] = "gaussian",
         expansion: str | Expansion = "auto",
         step_size: float | str | Callable[[int], float] = "auto",
@@ -245,6 +275,7 @@ class DensityRatio(TaskEstimator):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
+        self.f_divergence = f_divergence
         self.kernel = kernel
         self.expansion = expansion
         self.step_size = step_size
@@ -341,7 +372,7 @@ class DensityRatio(TaskEstimator):
         samples = weighted(X_p, X_q, given.sample_weight)
         if known is None:
             none = HeldOut.none(X_p.shape[1], X_p.dtype)
-            known = TwoSamples((none, none))
+            known = TwoSamples((none, none), own_copy(as_divergence(self.f_divergence)))
         if given.more:
             X, y, weights, new = self._split(samples, known.held, rows_of_a_stream)
             in_turns = alternate(*places_of(y))
@@ -359,7 +390,7 @@ class DensityRatio(TaskEstimator):
         def order(generator: np.random.RandomState, shuffle: bool) -> NDArray[np.int64]:
             return alternate(*(generator.permutation(p) if shuffle else p for p in places))
 
-        return Data(X, y, weights, TwoSamples(new), order)
+        return Data(X, y, weights, replace(known, held=new), order)
 
     def _split(
         self,
@@ -386,7 +417,11 @@ class DensityRatio(TaskEstimator):
         fraction = self.validation_fraction
         check_real("validation_fraction", fraction, low=0.0, high=1.0, open_high=True, why=why)
 
-    _checks = (*TaskEstimator._checks, _check_fraction)
+    def _check_divergence(self, plan: Plan) -> None:
+        """Refuse a divergence that is none."""
+        as_divergence(self.f_divergence)
+
+    _checks = (*TaskEstimator._checks, _check_fraction, _check_divergence)
     _n_samples = 2
 
     # -- answers --------------------------------------------------------------------------------
@@ -402,8 +437,10 @@ class DensityRatio(TaskEstimator):
         Returns
         -------
         log_ratio : ndarray of shape (n_samples,)
+            At least -30 for divergences that learn the ratio itself, which may be 0.
         """
-        return self.scores(X)[:, 0]
+        f = self.scores(X)[:, 0]
+        return self.targets_.divergence.log_ratio(f)
 
     def ratio(self, X: Any) -> Array:
         """Estimate p(x)/q(x), for example to reweight a sample of q as one of p.
@@ -416,18 +453,52 @@ class DensityRatio(TaskEstimator):
         Returns
         -------
         ratio : ndarray of shape (n_samples,)
-            Above 0; at most e^30.
+            At least 0; at most e^30 for divergences that learn its logarithm.
         """
-        return ratio_of(self.log_ratio(X))
+        f = self.scores(X)[:, 0]
+        return self.targets_.divergence.ratio(f)
+
+    def relative_novelty(self, X: Any, rho: float = 0.0) -> Array:
+        r"""Score rows of p that are rare or absent in q, the background.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Inputs.
+        rho : float, default=0.0
+            Rows have a score above 0 where log p(x)/q(x) is above ``-rho``.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+            :math:`\max(0, \rho - \log\tau)` with :math:`\tau = q(x)/p(x)`. The mean over rows of p
+            is the divergence of :class:`mercer.divergences.RelativeNovelty`.
+
+        References
+        ----------
+        Smola, Song and Teo (2009), "Relative novelty detection", cited in DSG, Section 4.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> usual = rng.normal(size=(2000, 1))
+        >>> today = np.r_[rng.normal(size=(1800, 1)), rng.normal(4.0, 0.3, size=(200, 1))]
+        >>> model = DensityRatio(n_passes=5, random_state=0).fit(today, usual)
+        >>> model.relative_novelty([[0.0], [2.0], [4.0]], rho=-1.0) > 0.0
+        array([False, False,  True])
+        """
+        rho = check_real("rho", rho, why="It is a difference of log densities.")
+        return np.maximum(rho + self.log_ratio(X), 0.0)
 
     def divergence(
         self, X_p: Any, X_q: Any, *, sample_weight: tuple[Any, Any] | None = None
     ) -> float:
-        r"""Estimate KL(p‖q) in nats from rows that were not learned.
+        r"""Estimate the divergence, KL(p‖q) in nats by default, from rows that were not learned.
 
-        The mean of f over rows of p, minus the mean of e^f over rows of q, plus 1. For any f the
-        expectation is at most the divergence, and closer the better f fits. On learned rows the
-        estimate is too large.
+        For KL the mean of f over rows of p, minus the mean of e^f over rows of q, plus 1; for
+        others :meth:`mercer.divergences.Divergence.lower_bound`. For any f the expectation is at
+        most the divergence, and closer the better f fits. On learned rows the estimate is too
+        large.
 
         Parameters
         ----------
@@ -443,13 +514,13 @@ class DensityRatio(TaskEstimator):
         divergence : float
             May be below 0 by chance, or if f fits badly.
         """
-        f_p, f_q = self.log_ratio(X_p), self.log_ratio(X_q)
+        f_p, f_q = self.scores(X_p)[:, 0], self.scores(X_q)[:, 0]
         (f_p, weights_p), (f_q, weights_q) = weighted(f_p, f_q, sample_weight)
-        return kl_lower_bound(f_p, f_q, weights_p, weights_q)
+        return self.targets_.divergence.lower_bound(f_p, f_q, weights_p, weights_q)
 
     @property
     def divergence_(self) -> float:
-        """Estimate of KL(p‖q) from the held-out rows."""
+        """Estimate of the divergence, KL(p‖q) by default, from the held-out rows."""
         self._fitted()
         held_p, held_q = self.targets_.held
         if not (len(held_p.rows) and len(held_q.rows)):
@@ -460,7 +531,7 @@ class DensityRatio(TaskEstimator):
             )
         with jobs(self.n_jobs):
             f_p, f_q = (self._evaluate(held.rows)[:, 0] for held in self.targets_.held)
-        return kl_lower_bound(f_p, f_q, held_p.weights, held_q.weights)
+        return self.targets_.divergence.lower_bound(f_p, f_q, held_p.weights, held_q.weights)
 
     def two_sample_test(self, X_p: Any, X_q: Any, n_permutations: int = 99) -> TwoSampleTest:
         """Test whether two samples come from the same distribution.

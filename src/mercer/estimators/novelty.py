@@ -25,10 +25,10 @@ from mercer.model_file import storable
 from mercer.numerics.philox import row_uniforms
 from mercer.objectives import Novelty
 from mercer.objectives.objective import lower_quantile
-from mercer.records import Part, Record
+from mercer.records import IfAny, Part, Record
 from mercer.schedules import InverseTime
 from mercer.threads import jobs
-from mercer.validation import check_real, or_none, real
+from mercer.validation import check_real, or_auto, or_none, positive, real
 
 if TYPE_CHECKING:
     from mercer.answers.explain import Explained
@@ -51,6 +51,8 @@ class Sampled(TaskTargets):
         Sample of the stream's rows, for the quantile.
     offset : float or None
         Quantile of the scores; None if it must be measured again.
+    unit : float or None
+        Unit of the threshold of the descent; None for the automatic one.
     """
 
     loss = None
@@ -58,6 +60,7 @@ class Sampled(TaskTargets):
     nu: float
     kept: KeptRows
     offset: float | None = None
+    unit: float | None = None
 
     _record = Record(
         loss=no_loss,
@@ -65,6 +68,7 @@ class Sampled(TaskTargets):
             nu=real(low=0.0, high=1.0, open_low=True),
             offset=or_none(real()),
             kept=Part(KeptRows, "n_features"),
+            unit=IfAny(positive()),
         ),
     )
 
@@ -79,9 +83,11 @@ class Sampled(TaskTargets):
 
     def keep(self, X: Any, weights: Array) -> Sampled:
         """Return the record after more rows."""
-        return Sampled(self.nu, self.kept.extended(X, weights, _KEPT))
+        return replace(self, kept=self.kept.extended(X, weights, _KEPT), offset=None)
 
     def objective(self, automatic: AutomaticStep | None) -> Novelty:
+        if self.unit is not None:
+            return Novelty(self.nu, self.unit)
         return Novelty(self.nu, 1.0 if automatic is None else automatic.top_eigenvalue)
 
     def encode(self, y: Any, groups: Any = None) -> Array:
@@ -124,6 +130,11 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
         Step size, or a schedule: a callable from the step number (1, 2, ...) to it. ``"auto"`` is
         ``InverseTime(1, 1 / nu)``, with which all rows finally have the same weight. A constant
         step, below ``1 / nu``, follows drift.
+    threshold_unit : float or "auto", default="auto"
+        Where the threshold of the descent starts, and the factor of its steps, above 0. 1 gives the
+        steps of the paper. ``"auto"`` is the top eigenvalue of the kernel matrix of some first rows
+        over their number, the size of f at the minimum: shorter steps do not take the threshold far
+        below every f at first. It cannot be changed on a running stream.
     batch_size : int, default=32
         Rows per step. A ``partial_fit`` of at most this many rows is exactly one step.
     n_passes : int, default=1
@@ -148,6 +159,8 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
         Rows with a lower score are novel: the ``nu`` quantile of the scores of learned rows. After
         ``fit`` it is measured on its rows (at most 10,000 of them), later on a uniform sample of
         1,000 rows of the stream, which the model keeps.
+    threshold_ : float
+        Threshold of the descent, :math:`\tau`, after the last step.
     dictionary_ : ndarray of shape (model_order_, n_features_in_)
         Points of the expansion.
     coefficients_ : ndarray of shape (model_order_, 1)
@@ -165,13 +178,14 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
 
     Notes
     -----
-    The threshold of the descent itself is not used as the offset: many rows lie exactly at it, so
-    noise decides which of them are below, and only about half of the share nu is. Hence the
-    quantile.
+    The threshold of the descent, ``threshold_``, is not used as the offset: many rows lie exactly
+    at it, so noise decides which of them are below, and only about half of the share nu is. Hence
+    the quantile.
 
     References
     ----------
-    DSG, Section 4, "Kernel Novelty Detection".
+    DSG, Section 4, "Kernel Novelty Detection": ``threshold_unit=1``, ``average=None`` and
+    ``batch_size=1`` are its steps.
 
     Examples
     --------
@@ -194,6 +208,7 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
         kernel: str | Kernel | Callable[..., Any] = "gaussian",
         expansion: str | Expansion = "auto",
         step_size: float | str | Callable[[int], float] = "auto",
+        threshold_unit: float | str = "auto",
         batch_size: int = 32,
         n_passes: int = 1,
         shuffle: bool = True,
@@ -206,6 +221,7 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
         self.kernel = kernel
         self.expansion = expansion
         self.step_size = step_size
+        self.threshold_unit = threshold_unit
         self.batch_size = batch_size
         self.n_passes = n_passes
         self.shuffle = shuffle
@@ -334,7 +350,8 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
         X = self._inputs(given.X, reset=known is None)
         weights = check_weights(given.sample_weight, X.shape[0], some=not given.more)
         if known is None:  # a changed `nu` takes effect with the next fit
-            known = Sampled(float(self.nu), KeptRows.none(X.shape[1], X.dtype))
+            unit = None if self._chooses("threshold_unit") else float(self.threshold_unit)
+            known = Sampled(float(self.nu), KeptRows.none(X.shape[1], X.dtype), unit=unit)
         return Data(X, X, weights, known.keep(X, weights), partial(plain_order, X.shape[0]))
 
     def _inputs(self, X: Any, *, reset: bool) -> Any:
@@ -351,7 +368,12 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
         why = "It is the share of the rows to be called novel."
         check_real("nu", self.nu, low=0.0, high=1.0, open_low=True, why=why)
 
-    _checks = (_check_share, *TaskEstimator._checks)
+    def _check_unit(self, plan: Plan) -> None:
+        """Refuse an invalid ``threshold_unit``."""
+        why = "The threshold of the descent starts there."
+        or_auto(positive(why))("threshold_unit", self.threshold_unit)
+
+    _checks = (_check_share, *TaskEstimator._checks, _check_unit)
 
     # -- answers --------------------------------------------------------------------------------
 
@@ -366,6 +388,14 @@ class NoveltyDetector(OutlierMixin, TaskEstimator):
             offset = self._quantile(kept.rows, kept.weights)
             self.targets_ = replace(self.targets_, offset=offset)
         return offset
+
+    @property
+    def threshold_(self) -> float:
+        """Threshold of the descent; see the class. Not the offset of the decisions."""
+        learner = self._fitted()
+        learner.current_function()  # includes rows that wait for a step
+        objective: Any = learner.objective
+        return float(objective.threshold)
 
     def score_samples(self, X: Any) -> Array:
         """Return values of f; lower values are more novel.

@@ -22,10 +22,10 @@ from mercer.estimators.targets import (
 )
 from mercer.exceptions import Advice, InPython, ParameterError, Setting
 from mercer.expansions import Expansion, RandomFeatures
-from mercer.kernels import Kernel, PairKernel
+from mercer.kernels import FunctionPairKernel, Kernel, PairKernel
 from mercer.learning import AutomaticStep, CarefulSteps, automatic_step
 from mercer.losses import MarginLoss
-from mercer.objectives import Pairwise
+from mercer.objectives import JoinedPairwise, Pairwise
 from mercer.records import Config, Part, Record, Recorded
 from mercer.schedules import PowerDecay, Relative
 from mercer.validation import choice, positive, text
@@ -218,7 +218,7 @@ class Pairs(TaskTargets):
         Converts the y of rows to numbers.
     buffer : Buffer
         Earlier rows that a row is paired with.
-    pair_kernel : PairKernel
+    pair_kernel : PairKernel or FunctionPairKernel
         Kind of function of two points.
     pair_label, normalize : str
         What is learned about a pair, and the divisor of its slopes.
@@ -231,7 +231,7 @@ class Pairs(TaskTargets):
     loss: MarginLoss
     labels: PairLabels
     buffer: Buffer
-    pair_kernel: PairKernel
+    pair_kernel: PairKernel | FunctionPairKernel
     pair_label: str
     normalize: str
     label_scale: float
@@ -274,8 +274,14 @@ class Pairs(TaskTargets):
         """Whether functions are neither differences nor sums of functions of one point."""
         return self.pair_kernel.order == 2
 
+    @property
+    def joined(self) -> bool:
+        """Whether functions take the two points of a pair side by side."""
+        return isinstance(self.pair_kernel, FunctionPairKernel)
+
     def objective(self, automatic: AutomaticStep | None) -> Pairwise:
-        objective = Pairwise(
+        kind = JoinedPairwise if self.joined else Pairwise
+        objective = kind(
             self.loss,
             buffer=self.buffer,
             pair_kernel=self.pair_kernel,
@@ -295,11 +301,19 @@ class Pairs(TaskTargets):
     def measured(self, kernel: Kernel, sample: Any, X: Any, y: Any) -> tuple[Self, AutomaticStep]:
         """Return the record with its ``bound`` on pairs, and the safe steps for single rows."""
         curvature = self.objective(None).curvature
-        automatic = automatic_step(kernel, sample, 1.0 if curvature is None else curvature, 1.0)
-        return replace(self, bound=self.bound_of(kernel, sample)), automatic
+        known = replace(self, bound=self.bound_of(kernel, sample))
+        if isinstance(self.pair_kernel, FunctionPairKernel):
+            kernel, sample = self.pair_kernel.of_joined(known.bound), some_joined(sample)
+        return known, automatic_step(kernel, sample, 1.0 if curvature is None else curvature, 1.0)
 
     def bound_of(self, kernel: Kernel, sample: Any) -> float:
         """Return the typical size of the pair kernel at pairs of rows."""
+        if isinstance(self.pair_kernel, FunctionPairKernel):
+            if self.pair_kernel.bound is not None:
+                return self.pair_kernel.bound
+            own = self.pair_kernel.of_joined().diag(some_joined(sample))
+            bound = float(np.quantile(own, _TYPICAL))
+            return bound if 0.0 < bound < np.inf else 1.0  # steps are refused for what is not
         gram = np.asarray(kernel(sample[:_FEW]), dtype=np.float64)
         if kernel.bound is not None:
             nonnegative = bool((gram >= 0.0).all())
@@ -330,11 +344,25 @@ class Pairs(TaskTargets):
         return CarefulSteps(steps, automatic.typical, self.pair_kernel.order, unbounded)
 
 
-def _makes_scores(kernel: PairKernel) -> bool:
+def some_joined(sample: Any) -> NDArray[np.floating]:
+    """Return pairs of rows of a sample, the two points of each side by side."""
+    rows = joined_rows(sample, sample)
+    half = rows.shape[1] // 2
+    generator = np.random.default_rng(0)
+    first, second = generator.integers(len(rows), size=(2, _FEW))
+    return np.hstack([rows[first, :half], rows[second, half:]])
+
+
+def joined_rows(X1: Any, X2: Any) -> NDArray[np.floating]:
+    """Return the rows of two matrices, dense or sparse, side by side."""
+    return np.hstack([X if isinstance(X, np.ndarray) else X.toarray() for X in (X1, X2)])
+
+
+def _makes_scores(kernel: PairKernel | FunctionPairKernel) -> bool:
     return np.array_equal(kernel.weights, [1.0, -1.0])
 
 
-def check_scores(kernel: PairKernel) -> None:
+def check_scores(kernel: PairKernel | FunctionPairKernel) -> None:
     """Raise ``AttributeError`` if functions of pairs are not differences of row scores."""
     if not _makes_scores(kernel):
         raise AttributeError(

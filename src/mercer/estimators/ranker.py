@@ -27,14 +27,21 @@ from mercer.estimators.pairs import (
     check_scores,
     group_numbers,
     group_order,
+    joined_rows,
     label_scale,
     plain_labels,
 )
-from mercer.estimators.start import Plan, Problem
+from mercer.estimators.start import Plan, Problem, solves
 from mercer.estimators.targets import plain_order
-from mercer.exceptions import Advice, NothingLearnedWarning, ParameterError, Setting
+from mercer.exceptions import (
+    Advice,
+    InputScaleWarning,
+    NothingLearnedWarning,
+    ParameterError,
+    Setting,
+)
 from mercer.expansions import KOMP, Expansion, Full, RandomFeatures
-from mercer.kernels import Kernel, as_pair_kernel
+from mercer.kernels import FunctionPairKernel, Kernel, as_pair_kernel
 from mercer.learning import AutomaticStep
 from mercer.losses import Loss, MarginLoss, as_loss
 from mercer.metrics import concordance
@@ -85,11 +92,14 @@ class KernelRanker(KernelEstimator):
     ----------
     loss : str or MarginLoss, default="logistic"
         Loss of a pair: "logistic", "squared_hinge", "least_squares_margin" or another margin loss.
-    pair_kernel : str, PairKernel or array-like, default="difference"
+    pair_kernel : str, PairKernel, array-like or callable, default="difference"
         Kind of function of two points: "difference" (scores),
         "antisymmetric" (preferences that need not be transitive), "symmetric" (similarity),
         "mlpk" (a metric), "product" (any function), or a pattern of numbers
-        (:class:`mercer.kernels.PairKernel`).
+        (:class:`mercer.kernels.PairKernel`). A callable ``K(X1, X2, U1, U2)`` is a kernel of pairs
+        itself (:class:`mercer.kernels.FunctionPairKernel`); there is no ``kernel`` of points then,
+        and the expansion must keep points and learn by steps: ``Full``, ``KOMP``, ``Budget`` or
+        ``Quantized``, whose points are pairs.
     pair_label : {"sign", "difference", "same"}, default="sign"
         What is learned about a pair: which row has the larger y; by how much; or whether both have
         the same y. The first two need functions that change sign when the points are swapped, the
@@ -146,7 +156,8 @@ class KernelRanker(KernelEstimator):
     buffer_ : Buffer
         The buffer in use.
     dictionary_, model_order_, kernel_, n_samples_seen_, history_
-        As in :class:`mercer.KernelClassifier`.
+        As in :class:`mercer.KernelClassifier`; for a callable pair kernel the rows of
+        ``dictionary_`` are pairs, the two points side by side, and so is what ``kernel_`` takes.
     coefficients_ : ndarray of shape (model_order_, 1) or (model_order_, model_order_)
         Coefficients of g(x), or of f(x, x') in k(x) and k(x') before the pair kernel's pattern.
     intercept_ : float
@@ -382,6 +393,8 @@ class KernelRanker(KernelEstimator):
                 "do not know: their steps solve equations in the features only. Use a dictionary, "
                 "for example expansion='komp', or bias=0."
             )
+        if isinstance(pair_kernel, FunctionPairKernel):
+            self._check_joined(pair_kernel, plan)
         if pair_kernel.order == 2 and self.average is not None:
             raise ParameterError(
                 f"`average` must be None for the pair kernel {self.pair_kernel!r}, got "
@@ -392,6 +405,31 @@ class KernelRanker(KernelEstimator):
             )
         if not self._chooses("buffer"):
             self._check_buffer(as_buffer(self.buffer), plan)
+
+    def _check_joined(self, pair_kernel: FunctionPairKernel, plan: Plan) -> None:
+        """Refuse what does not go with a pair kernel that is a function."""
+        if not (isinstance(self.kernel, str) and self.kernel == "gaussian"):
+            raise ParameterError(
+                f"`kernel` is a kernel of points, got {self.kernel!r}, but the pair kernel "
+                f"{pair_kernel.pattern!r} is one of pairs and needs none.",
+                parameter="kernel",
+                value=self.kernel,
+                mend="Leave `kernel` out, and scale the inputs before, if that was its purpose.",
+            )
+        expansion = plan.expansion
+        if isinstance(expansion, RandomFeatures) or solves(expansion):
+            why = (
+                "the features of a kernel that is only a function are not known"
+                if isinstance(expansion, RandomFeatures)
+                else "its points are rows, and this function lives on pairs of rows"
+            )
+            raise ParameterError(
+                f"`expansion={expansion!r}` does not go with the pair kernel "
+                f"{pair_kernel.pattern!r}: {why}.",
+                parameter="expansion",
+                value=self.expansion,
+                mend="Use KOMP(), Budget(), Quantized() or Full(), or a pattern (PairKernel).",
+            )
 
     _checks = (*KernelEstimator._checks, _check_pairs)
 
@@ -440,7 +478,8 @@ class KernelRanker(KernelEstimator):
                 mend=Advice("Use ", FIFO_OF_50, "."),
             )
         expansion = plan.expansion
-        if isinstance(expansion, RandomFeatures):
+        joined = isinstance(as_pair_kernel(self.pair_kernel), FunctionPairKernel)
+        if joined or isinstance(expansion, RandomFeatures):
             return
         limit, capacity = expansion.limit(), buffer.capacity
         bounded = limit < Expansion().limit()
@@ -528,6 +567,13 @@ class KernelRanker(KernelEstimator):
             label_scale(self.pair_label, labels.encode(y), labels.kind),
         )
 
+    def _problem(self, *given: Any) -> Problem:
+        if not self.targets_.joined:
+            return super()._problem(*given)
+        with warnings.catch_warnings():  # how a function of pairs sees columns is not known
+            warnings.simplefilter("ignore", InputScaleWarning)
+            return super()._problem(*given)
+
     def _problem_of(
         self,
         plan: Plan,
@@ -543,8 +589,12 @@ class KernelRanker(KernelEstimator):
         if self._chooses("expansion") and isinstance(expansion, KOMP):
             unit = np.sqrt(2.0) / (norm * float(self.targets_.label_scale))
             expansion = KOMP(tolerance=float(_TOLERANCE * unit), max_size=expansion.max_size)
-        plan = plan._replace(expansion=expansion)
-        return super()._problem_of(plan, kernel, automatic, averaging, dtype)
+        plan, known = plan._replace(expansion=expansion), self.targets_
+        problem = super()._problem_of(plan, kernel, automatic, averaging, dtype)
+        if not isinstance(known.pair_kernel, FunctionPairKernel):
+            return problem
+        kernel = known.pair_kernel.of_joined(known.bound)
+        return replace(problem, kernel=kernel, n_features=2 * problem.n_features)
 
     # -- answers --------------------------------------------------------------------------------
 
@@ -615,6 +665,11 @@ class KernelRanker(KernelEstimator):
             )
         return self._of_pairs(*ends)
 
+    def _scores_at(self, X: Any) -> Array:
+        if self.targets_.joined:
+            check_scores(self.targets_.pair_kernel)
+        return super()._scores_at(X)
+
     def _of_pairs(self, X1: Any, X2: Any) -> Array:
         """Return the values of pairs of checked inputs."""
         kernel, ends = self.targets_.pair_kernel, (X1, X2)
@@ -624,6 +679,9 @@ class KernelRanker(KernelEstimator):
                 for weight, X in zip(kernel.weights, ends, strict=True):
                     values += weight * self._scores_at(X)[:, 0]
             return values
+        if self.targets_.joined:
+            with jobs(self.n_jobs):
+                return self._evaluate(joined_rows(X1, X2))[:, 0]
         function: Any = self.learner_.function
         ends = self._image(X1), self._image(X2)
         with jobs(self.n_jobs):

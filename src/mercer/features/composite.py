@@ -126,13 +126,13 @@ class SumMap(_PairMap):
         left, right = self._parts(prepared)
         Z = np.empty((n, n_left), dtype=out.dtype)
         self.left.transform(left, numbers[1 : 1 + count], Z)
-        _place(Z, shift, out)
+        place_columns(Z, shift, out)
         Z = np.empty((n, m - n_left), dtype=out.dtype)
         self.right.transform(right, numbers[1 + count :], Z)
-        _place(Z, (shift + n_left) % m, out)
+        place_columns(Z, (shift + n_left) % m, out)
 
 
-def _place(Z: Floats, start: int, out: Floats) -> None:
+def place_columns(Z: Floats, start: int, out: Floats) -> None:
     """Copy columns to ``out`` from column ``start`` on, wrapping around to column 0."""
     n_before_end = min(Z.shape[1], out.shape[1] - start)
     out[:, start : start + n_before_end] = Z[:, :n_before_end]

@@ -83,8 +83,8 @@ class ArcCosineMap(FeatureMap):
     ----------
     n_inputs : int
         Number of inputs d.
-    order : {0, 1, 2}
-        Power n.
+    order : int
+        Power n, at least 0.
     options : FeatureOptions
         The design has to be "iid" or "auto".
     path : int, default=0
@@ -112,8 +112,9 @@ class ArcCosineMap(FeatureMap):
             np.heaviside(out, 0, out=out)
         else:
             np.maximum(out, 0, out=out)
-            if self.order == 2:
-                out *= out
+            ramps = out.copy() if self.order > 1 else out
+            for _ in range(1, self.order):
+                out *= ramps
         out *= math.sqrt(2 / out.shape[1])
 
 

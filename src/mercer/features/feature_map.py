@@ -25,6 +25,8 @@ Numbers = tuple[NDArray[Any], ...]
 WEIGHTS, PHASES, SCALARS, SIGNS = 0, 1, 2, 3
 #: Norms of structured frequencies, and what shifts a sequence of points.
 NORMS, SHIFTS = 4, 5
+#: Rotations of the columns of images, whose parts draw from the other streams.
+ROTATIONS = 6
 #: Local number of the first factor of features that are products.
 FACTORS = 16
 #: Paths there are: both halves of the word have 16 bits.

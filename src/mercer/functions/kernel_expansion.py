@@ -36,6 +36,7 @@ from mercer.numerics.compression import (
 )
 from mercer.numerics.dense import blas_addresses
 from mercer.numerics.loops import Progress, average, shrink, squared_tolerance
+from mercer.numerics.risks import Past, mix
 from mercer.records import FLOATS, IfAny, Numbers, Record
 from mercer.validation import integer, positive, truth
 
@@ -172,6 +173,28 @@ class Previous(NamedTuple):
             others = kernel(X, self.points)
             values += others @ self.coefficients.astype(others.dtype, copy=False)
         return values
+
+    def compiled(self, dictionary: Dictionary) -> Past:
+        """Return the same function in the form for compiled code, with room for a full step."""
+        assert self.on_slots is not None
+        (capacity, d), (n_points, n_outputs) = dictionary.points.shape, self.coefficients.shape
+        room = max(capacity, n_points)
+        past = Past(
+            np.zeros((capacity, n_outputs)),
+            np.zeros((room, d), dictionary.points.dtype),
+            np.zeros((room, n_outputs)),
+            np.array([len(self.on_slots), n_points]),
+        )
+        past.on_slots[: len(self.on_slots)] = self.on_slots
+        past.points[:n_points], past.coefficients[:n_points] = self.points, self.coefficients
+        return past
+
+    @classmethod
+    def of_compiled(cls, past: Past) -> Self:
+        """Return what compiled code made of :meth:`compiled`."""
+        n_on_slots, n_points = past.sizes
+        on_slots = None if n_on_slots < 0 else past.on_slots[:n_on_slots].copy()
+        return cls(on_slots, past.points[:n_points].copy(), past.coefficients[:n_points].copy())
 
     @classmethod
     def of(cls, values: dict[str, Any], n: int) -> Self | None:
@@ -365,6 +388,26 @@ class KernelExpansion(Function):
         if self.past is not None and self.past.on_slots is not None:
             self.past = Previous.begin(self.arrays, self._iterate())
 
+    def _end_step(self) -> None:
+        if self.past is not None:
+            self.past = self.past.end(self.arrays.origin[: self.size])
+        if self.averaging is not None:
+            p = self.averaging
+            mixing = (p + 1.0) / (self.n_steps + p)
+            average(self.arrays, self.size, self.n_outputs, self.scale, mixing)
+
+    def end_half_done(self, error: float, tolerance: float) -> float:
+        """End a step that the compiled loop under a risk left half done; return its total error.
+
+        Parameters
+        ----------
+        error, tolerance : float
+            As in :meth:`finish`.
+        """
+        error = self.finish(error, tolerance)
+        self._end_step()
+        return error
+
     # -- one step -------------------------------------------------------------------------------
 
     def shrink(self, factor: float) -> None:
@@ -375,7 +418,7 @@ class KernelExpansion(Function):
     def mix(self, mixing: Array) -> None:
         """Replace the outputs f by f @ ``mixing``, (n_outputs, n_outputs), as part of a step."""
         self._begin_step()
-        self.arrays.weights[: self.size, : self.n_outputs] = self._iterate() @ mixing
+        mix(self.arrays, self.size, self.scale, np.ascontiguousarray(mixing, dtype=np.float64))
         self.scale = 1.0
 
     def add(
@@ -440,13 +483,8 @@ class KernelExpansion(Function):
             self.reserve(active.size)
         if status == UNFINISHED:
             error = self.finish(error, tolerance)
-        if self.past is not None:
-            self.past = self.past.end(self.arrays.origin[: self.size])
         self.n_steps += 1
-        if self.averaging is not None:
-            p = self.averaging
-            mixing = (p + 1.0) / (self.n_steps + p)
-            average(self.arrays, self.size, self.n_outputs, self.scale, mixing)
+        self._end_step()
         if self.compressor.kind == INVERSE:
             worst = worst_conditioning(self.arrays, self.size)
             if worst > self.compressor.conditioning_limit:
@@ -552,11 +590,15 @@ class KernelExpansion(Function):
         """Return the progress of the function, in the form for compiled code."""
         return Progress(self.size, self.oldest, self.scale, self.n_steps, rows_done)
 
-    def resume(self, progress: Progress, slots: Indices | None = None) -> None:
-        """Apply the changes that compiled code made to the arrays, and to the slots if it did."""
+    def resume(
+        self, progress: Progress, slots: Indices | None = None, past: Past | None = None
+    ) -> None:
+        """Apply the changes that compiled code made to the arrays, and to what else it followed."""
         if slots is not None:
             self.slots = slots
         self.resume_row(progress.size, progress.oldest, progress.scale, progress.n_steps)
+        if past is not None:
+            self.past = Previous.of_compiled(past)
 
     def resume_row(self, size: int, oldest: int, scale: float, n_steps: int) -> None:
         """Apply the changes that compiled code made to the arrays on one row."""

@@ -5,7 +5,9 @@ Kernels can be added, multiplied and scaled. :func:`as_kernel` turns a name or a
 into a kernel.
 """
 
+from mercer.kernels.convolutional import Convolutional
 from mercer.kernels.dot import ArcCosine, Bias, DotProduct, Linear, Polynomial
+from mercer.kernels.frequencies import cosines
 from mercer.kernels.half_line import (
     ChiSquared,
     ExponentialSemigroup,
@@ -18,7 +20,7 @@ from mercer.kernels.half_line import (
 )
 from mercer.kernels.kernel import CompiledKernel, Kernel, Mapped, Product, Scaled, Sum
 from mercer.kernels.names import FunctionKernel, as_kernel
-from mercer.kernels.pairs import PairKernel, as_pair_kernel
+from mercer.kernels.pairs import FunctionPairKernel, PairKernel, as_pair_kernel
 from mercer.kernels.partitioned import Partitioned
 from mercer.kernels.stationary import (
     Cauchy,
@@ -35,10 +37,12 @@ __all__ = [
     "Cauchy",
     "ChiSquared",
     "CompiledKernel",
+    "Convolutional",
     "DistanceKernel",
     "DotProduct",
     "ExponentialSemigroup",
     "FunctionKernel",
+    "FunctionPairKernel",
     "Gaussian",
     "Hellinger",
     "Intersection",
@@ -60,4 +64,5 @@ __all__ = [
     "Sum",
     "as_kernel",
     "as_pair_kernel",
+    "cosines",
 ]

@@ -24,6 +24,8 @@ from mercer.kernels.kernel import (
     Kernel,
     RowFunction,
     angles,
+    compile_row,
+    gram_by_rows,
     inner_products,
     squared_norms,
 )
@@ -255,6 +257,7 @@ def _arc_cosine_row(points, x, out, parameters, n, d):  # type: ignore[no-untype
         # Kahan's half-angle formula near 0 and pi: the arc cosine would lose half the digits.
         if abs(cosine) < 0.999:
             angle = math.acos(cosine)
+            opposite = math.pi - angle
         else:
             sign = 1.0 if cosine > 0.0 else -1.0
             s = 0.0
@@ -262,16 +265,37 @@ def _arc_cosine_row(points, x, out, parameters, n, d):  # type: ignore[no-untype
                 t = points[i * d + j] / math.sqrt(z2) - sign * (x[j] / math.sqrt(x2))
                 s += t * t
             angle = 2.0 * math.asin(0.5 * math.sqrt(s))
+            opposite = math.pi - angle
             if sign < 0.0:
-                angle = math.pi - angle
+                angle, opposite = opposite, angle
         sine, cosine, rest = math.sin(angle), math.cos(angle), math.pi - angle
         if order == 0.0:
             out[i] = rest / math.pi
         elif order == 1.0:
             out[i] = norms * (sine + rest * cosine) / math.pi
-        else:
+        elif order == 2.0:
             value = 3.0 * sine * cosine + rest * (1.0 + 2.0 * cosine * cosine)
             out[i] = norms * norms * value / math.pi
+        else:
+            # Sums of positive terms on both sides of the right angle, so that no digit cancels.
+            degree = int(order)
+            if cosine >= 0.0:
+                below, value = opposite, sine + opposite * cosine
+                for k in range(1, degree):
+                    above = (2 * k + 1) * cosine * value + k * k * sine * sine * below
+                    below, value = value, above
+            else:
+                half = math.sin(0.5 * opposite)
+                term = 2.0 * half
+                for k in range(1, degree + 1):
+                    term *= 4.0 * k * k * half * half / (2 * k + 1)
+                value, k = 0.0, 0
+                while term > 1e-17 * value:
+                    value += term
+                    odd = 2 * k + 1
+                    term *= odd * odd * half * half / ((odd + 2 * degree + 2) * (odd + 1))
+                    k += 1
+            out[i] = math.pow(norms, order) * value / math.pi
 
 
 class ArcCosine(FormulaKernel):
@@ -281,38 +305,65 @@ class ArcCosine(FormulaKernel):
 
     where :math:`\theta` is the angle between the points, and :math:`J_0 = \pi - \theta`,
     :math:`J_1 = \sin \theta + (\pi - \theta) \cos \theta`,
-    :math:`J_2 = 3 \sin \theta \cos \theta + (\pi - \theta)(1 + 2 \cos^2 \theta)`.
-    The activation is a step for n = 0, a ramp (ReLU) for n = 1 and its square for n = 2. The
-    origin has no angle; its values are 0.
+    :math:`J_{n+1} = (2n + 1) \cos \theta\, J_n + n^2 \sin^2 \theta\, J_{n-1}`.
+    The activation is a step for n = 0, a ramp (ReLU) for n = 1, and the ramp to the power n above.
+    The origin has no angle; its values are 0.
 
     Parameters
     ----------
-    order : {0, 1, 2}, default=1
-        Order :math:`n`.
+    order : int, default=1
+        Order :math:`n`, from 0 to 150.
 
     Raises
     ------
     ValueError
-        If ``order`` is another one.
+        If ``order`` is outside its range.
+
+    Notes
+    -----
+    Beyond the right angle the recurrence would cancel; there, from n = 3 on, with
+    :math:`s = \cos^2(\theta / 2)`,
+
+    .. math::
+
+        J_n = 2\sqrt{s} \Big(\prod_{k=1}^n \frac{4 k^2 s}{2k + 1}\Big)\,
+              {}_2F_1(\tfrac12, \tfrac12; n + \tfrac32; s),
+
+    all of whose terms are positive: against sixty digits, the relative error was at most 5e-16
+    times :math:`(2n + 1)(1 + 1/(\pi - \theta))`, which roundings of the angle cause, and the
+    absolute one 4e-15 of :math:`\|x\|^n \|x'\|^n` times the value at angle 0, up to order 30.
+
+    For a row of length 1, :math:`k(x, x) = 1 \cdot 3 \cdots (2n - 1)`; scale rows to that length
+    for orders above 2. The variance of random features grows faster: about
+    :math:`2 \binom{4n}{2n} / \binom{2n}{n} - 1` times the squared value, which is 22 for order 2
+    and 91 for order 3.
 
     References
     ----------
     Y. Cho, L. K. Saul, Kernel Methods for Deep Learning, NIPS 2009, eqs. (1)-(6); DSG, Table 1.
+    The recurrence is integration by parts of
+    :math:`J_n = n! \int_0^{\pi-\theta} (\cos \psi + \cos \theta)^n d\psi`.
 
     Examples
     --------
     >>> from mercer.kernels import ArcCosine
     >>> ArcCosine(order=0)([[1.0, 0.0]], [[2.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
     array([[1. , 0.5, 0. ]])
+    >>> ArcCosine(order=3)([[1.0, 0.0]], [[1.0, 0.0], [-1.0, 0.0]])
+    array([[15.,  0.]])
     """
 
-    _parameters = parameters(order=integer(low=0, high=2))
+    _parameters = parameters(
+        order=integer(low=0, high=150, why="1 * 3 * ... * (2 order - 1) overflows above.")
+    )
 
-    def __init__(self, order: Literal[0, 1, 2] = 1) -> None:
+    def __init__(self, order: int = 1) -> None:
         self.order = order
         self._check()
 
     def _gram(self, X: Any, Z: Any) -> FloatArray:
+        if self.order > 2:
+            return gram_by_rows(compile_row(self._row(), X.dtype), X, Z)
         theta, x, z = angles(X, Z)
         cosine, sine = np.cos(theta), np.sin(theta)
         K = np.subtract(math.pi, theta, out=theta)
@@ -332,11 +383,10 @@ class ArcCosine(FormulaKernel):
 
     def _diagonal(self, X: Any) -> FloatArray:
         squares = squared_norms(X)
-        if self.order == 0:
-            return np.sign(squares)
-        if self.order == 2:
-            squares *= 3 * squares
-        return squares
+        values = np.sign(squares)
+        for odd in range(1, 2 * int(self.order), 2):
+            values *= odd * squares
+        return values
 
     @property
     def bound(self) -> float | None:

@@ -858,7 +858,8 @@ class Mapped(FeaturedKernel):
 
     References
     ----------
-    DSG, Section 2, "hierarchical kernels".
+    DSG, Section 2, "hierarchical kernels"; for random convolutions of images see
+    :class:`Convolutional`.
 
     Examples
     --------

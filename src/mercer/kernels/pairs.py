@@ -1,4 +1,4 @@
-r"""Kernels on pairs of points, made of a kernel on points.
+r"""Kernels on pairs of points, made of a kernel on points or given by a function.
 
 Let :math:`\varphi` be the feature map of the kernel G on points. A pair has features that are
 linear in :math:`\varphi(x_1), \varphi(x_2)` (first order) or in their tensor products (second
@@ -15,18 +15,23 @@ name                features of a pair                         functions on pair
 ==================  =========================================  ==================================
 
 A function on pairs needs one number per dictionary point (first order) or per pair of dictionary
-points (second order), however many pairs it was learned from.
+points (second order), however many pairs it was learned from. With any other kernel
+(:class:`FunctionPairKernel`) it needs one number per pair that it keeps.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer.component import Component
-from mercer.validation import parameters, real
+from mercer.exceptions import ParameterError
+from mercer.kernels.names import FunctionKernel
+from mercer.validation import choice, or_none, parameters, positive, real
 
 Array = NDArray[np.float64]
 
@@ -45,7 +50,7 @@ def _weights_of(name: str, pattern: Any) -> Array:
     if isinstance(pattern, str) and pattern not in PAIR_KERNELS:
         raise ValueError(
             f"`pair_kernel` must be one of {', '.join(map(repr, PAIR_KERNELS))}, a "
-            "PairKernel, or a pattern of numbers of shape (2,) or (2, 2), got "
+            "PairKernel, a function, or a pattern of numbers of shape (2,) or (2, 2), got "
             f"{pattern!r}."
         )
     try:
@@ -220,8 +225,126 @@ def _combine(weights: Array, G: Any) -> Any:
     )
 
 
-def as_pair_kernel(value: Any) -> PairKernel:
-    """Turn a pair kernel, its name or its pattern into a pair kernel.
+def _check_function(name: str, function: Any) -> None:
+    if not callable(function):
+        raise ParameterError(
+            f"`{name}` must be a function K(X1, X2, U1, U2) of two lists of pairs, got "
+            f"{function!r}.",
+            parameter=name,
+            value=function,
+        )
+
+
+@dataclass(frozen=True)
+class _OfJoined:
+    """A function of pairs as one of points that are a pair's two points side by side."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, X: NDArray[Any], U: NDArray[Any]) -> Any:
+        half = X.shape[1] // 2
+        return self.function(X[:, :half], X[:, half:], U[:, :half], U[:, half:])
+
+
+class FunctionPairKernel(Component):
+    r"""Kernel :math:`K((x_1, x_2), (u_1, u_2))` of pairs that is a function of the user.
+
+    It has to be symmetric in the two pairs and positive semi-definite, which nobody checks.
+    Functions of pairs then live on pairs: their dictionary holds pairs, and a step on a row adds
+    one point for each partner in the buffer. So patterns (:class:`PairKernel`) are far cheaper
+    where they say the same.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(X1, X2, U1, U2)`` of arrays with the first and second points of two lists of
+        pairs, of shapes (n_pairs, n_features) and (m_pairs, n_features), which returns the kernel
+        matrix (n_pairs, m_pairs).
+    symmetry : {-1, 0, 1}, default=0
+        What happens to all functions of pairs when the points are swapped: 1 if they stay the same,
+        -1 if they change sign, 0 if neither is certain. Labels that do not go with it are refused.
+    bound : float or None, default=None
+        Upper bound of K((x1, x2), (x1, x2)); None takes a large value among pairs of the first
+        rows.
+
+    Raises
+    ------
+    ValueError
+        If ``function`` cannot be called or a parameter is out of range; on evaluation, if the
+        function returns an array of a wrong shape.
+
+    Notes
+    -----
+    A model file holds data only and so no function: a model with this kernel can be pickled, if the
+    function can, but not saved.
+
+    References
+    ----------
+    Ying and Zhou, Section 1 and Algorithm 2, where K is any kernel of pairs.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian
+    >>> near = Gaussian(1.0)
+    >>> kernel = FunctionPairKernel(lambda X1, X2, U1, U2: near(X1 - X2, U1 - U2))
+    >>> kernel([[0.0], [1.0]], [[1.0], [1.0]]).round(3)  # of the differences -1 and 0
+    array([[1.   , 0.607],
+           [0.607, 1.   ]])
+    """
+
+    #: Functions of pairs are not made of functions of points.
+    order = 0
+    bias = 0.0
+    _parameters = parameters(
+        function=_check_function,
+        symmetry=choice(-1, 0, 1),
+        bound=or_none(positive("It bounds K of a pair with itself. Use None if you know none.")),
+    )
+
+    def __init__(
+        self, function: Callable[..., Any], *, symmetry: int = 0, bound: float | None = None
+    ) -> None:
+        self.function = function
+        self.symmetry = symmetry
+        self.bound = bound
+        self._check()
+
+    @property
+    def pattern(self) -> str:
+        """The function, in words."""
+        return f"function {getattr(self.function, '__name__', self.function)}"
+
+    @property
+    def weights(self) -> Array:
+        """One number: a function of pairs has one value at a pair."""
+        return np.ones(1)
+
+    def __call__(
+        self,
+        X1: ArrayLike,
+        X2: ArrayLike,
+        U1: ArrayLike | None = None,
+        U2: ArrayLike | None = None,
+    ) -> Array:
+        """Kernel matrix of two lists of pairs; parameters as in :meth:`PairKernel.__call__`."""
+        X = np.hstack([np.asarray(X1), np.asarray(X2)])
+        U = X if U1 is None or U2 is None else np.hstack([np.asarray(U1), np.asarray(U2)])
+        return np.asarray(self.of_joined()(X, U), dtype=np.float64)
+
+    def of_joined(self, bound: float | None = None) -> FunctionKernel:
+        """Return the kernel of points that are the two points of a pair side by side.
+
+        Parameters
+        ----------
+        bound : float or None, default=None
+            Bound in place of :attr:`bound`, if that is None.
+        """
+        bound = bound if self.bound is None else self.bound
+        return FunctionKernel(_OfJoined(self.function), bound=bound)
+
+
+def as_pair_kernel(value: Any) -> PairKernel | FunctionPairKernel:
+    """Turn a pair kernel, its name, its pattern or a function into a pair kernel.
 
     Raises
     ------
@@ -233,4 +356,11 @@ def as_pair_kernel(value: Any) -> PairKernel:
     >>> as_pair_kernel("mlpk")
     PairKernel(pattern='mlpk')
     """
-    return value if isinstance(value, PairKernel) else PairKernel(value)
+    if isinstance(value, PairKernel | FunctionPairKernel):
+        return value
+    if isinstance(value, type) and issubclass(value, PairKernel | FunctionPairKernel):
+        raise ValueError(
+            f"`pair_kernel` is the class {value.__name__}. Did you mean {value.__name__}(...), "
+            "with brackets?"
+        )
+    return FunctionPairKernel(value) if callable(value) else PairKernel(value)

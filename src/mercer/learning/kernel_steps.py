@@ -1,7 +1,8 @@
 """Learner on kernel expansions.
 
 If all parts are built in, steps run in compiled code (:mod:`mercer.numerics.loops`, also for
-pairs) while the model is small or the batch size is 1. Tests compare compiled code with Python.
+pairs, and :mod:`mercer.numerics.risks`) while the model is small or the batch size is 1. Tests
+compare compiled code with Python.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ from mercer.numerics.loops import (
     run_rows,
     score_one_row,
 )
-from mercer.objectives import Batch, Objective, Pairwise, Pointwise
+from mercer.numerics.risks import UnderRisk, no_past, run_under_risk
+from mercer.objectives import Batch, Compositional, Objective, Pairwise, Pointwise
 from mercer.records import Passing
 from mercer.schedules import Constant
 from mercer.threads import one_blas_thread
@@ -241,11 +243,15 @@ class KernelLearner(Passing, StepLearner):
         while row < n:
             functions = self.compiled(f.dtype) if isinstance(X, np.ndarray) else None
             small = f.size * f.n_features <= max_work
-            if functions is not None and (self._pairs or small):
+            if functions is not None and (self._pairs or (small and self._goes_compiled)):
                 if rows is None or rows.inputs.dtype != f.dtype:
                     rows = Rows(np.require(X, f.dtype, _PLAIN), targets, weights)
                 if self._pairs:
                     row = self._run_pairs(functions, rows, steps, row, largest_loss)
+                elif type(self.objective) is Compositional:
+                    row = self._run_under_risk(
+                        functions, rows, steps, watched, row, max_work, largest_loss
+                    )
                 else:
                     row = self._run_rows(functions, rows, steps, row, max_work, largest_loss)
                 continue
@@ -320,6 +326,49 @@ class KernelLearner(Passing, StepLearner):
         elif reason in (loops.ILL_CONDITIONED, loops.BROKEN_DOWN):
             f.use_safer_path()
         # After NO_ROOM and TOO_LARGE, the caller makes room, or continues in Python.
+        return int(row)
+
+    def _run_under_risk(
+        self,
+        functions: Functions,
+        rows: Rows,
+        steps: Steps,
+        watched: Array,
+        row: int,
+        max_work: int,
+        largest_loss: float,
+    ) -> int:
+        """Learn rows from ``row`` on under a risk, as :meth:`_run_rows` does for the mean."""
+        objective: Any = self.objective
+        f, b = self.function, self.batch_size
+        f.reserve(min(len(rows.inputs) - row, b))
+        past = no_past(f.dtype) if f.past is None else f.past.compiled(f.arrays)
+        progress, reason = run_under_risk(
+            functions,
+            with_code(f.compressor, f.dtype),
+            f.arrays,
+            UnderRisk(objective.compiled(), objective.way, objective.tracked, past, watched),
+            rows,
+            steps,
+            f.limits(),
+            f.progress(row),
+            self.regularization,
+            b,
+            -1.0 if f.averaging is None else f.averaging,
+            max_work,
+            largest_loss,
+        )
+        f.resume(progress, past=None if f.past is None else past)
+        row = progress.rows_done
+        if reason == loops.DIVERGED:
+            raise self.diverged(steps.step_sizes[row // b], row)
+        done = (row - 1) // b
+        if reason == loops.HALF_DONE:
+            steps.errors[done] = f.end_half_done(steps.errors[done], steps.tolerances[done])
+        elif reason in (loops.ILL_CONDITIONED, loops.BROKEN_DOWN):
+            f.use_safer_path()
+        if reason in (loops.HALF_DONE, loops.ILL_CONDITIONED):
+            steps.model_orders[done] = f.size
         return int(row)
 
     def _run_pairs(
@@ -441,7 +490,8 @@ class KernelLearner(Passing, StepLearner):
     def _prepared(self, x: Array, target: Array, weight: float) -> _SingleRow | None:
         """Prepare arguments for single rows; None if this row must be learned by :meth:`learn`."""
         f = self.function
-        waits = not self.first.seen or weight > 1.0 or f.size == 0 or self._pairs
+        waits = not self.first.seen or weight > 1.0 or f.size == 0
+        waits = waits or type(self.objective) is not Pointwise
         functions = None if waits else self.compiled(f.dtype)
         if functions is None:
             return None
@@ -490,6 +540,12 @@ class KernelLearner(Passing, StepLearner):
             and objective.pair_kernel.bias == 0.0
             and isinstance(self.function, KernelExpansion)
         )
+
+    @property
+    def _goes_compiled(self) -> bool:
+        """Whether the objective has seen what the compiled loop needs: under a risk, first rows."""
+        objective = self.objective
+        return type(objective) is not Compositional or objective.tracked is not None
 
     # -- the function and its outputs -----------------------------------------------------------
 
@@ -550,7 +606,10 @@ class KernelLearner(Passing, StepLearner):
 
     def _compile(self, dtype: np.dtype[Any]) -> Functions | None:
         objective: Any = self.objective
-        if type(objective) is not Pointwise and not self._pairs:
+        if type(objective) is Compositional:
+            if objective.compiled() is None or not isinstance(self.function, KernelExpansion):
+                return None
+        elif type(objective) is not Pointwise and not self._pairs:
             return None
         kernel, loss = self.function.kernel.compiled(dtype), objective.loss.compiled()
         if kernel is None or loss is None:

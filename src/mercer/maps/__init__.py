@@ -20,12 +20,14 @@ from mercer.maps.affine import (
     ard_metric,
     full_metric,
 )
+from mercer.maps.cosines import Cosines
 from mercer.maps.curves import Chain, Curves, Indicators, Logarithms, NormalScores, OneHot
 from mercer.maps.leaves import Leaves
 
 __all__ = [
     "Affine",
     "Chain",
+    "Cosines",
     "Curves",
     "FixedMap",
     "Indicators",

@@ -108,6 +108,138 @@ def average(dictionary: Dictionary, size: int, n_outputs: int, scale: float, mix
 
 
 @jit()
+def values_of_row(
+    functions: Functions,
+    dictionary: Dictionary,
+    size: int,
+    scale: float,
+    x: NDArray[np.floating],
+    kernel_row: NDArray[np.floating],
+    values: Array,
+) -> None:
+    """Write the kernels of a point with the dictionary, and the current iterate's values."""
+    call_pointer(
+        functions.kernel,
+        (
+            np.int64(dictionary.points.ctypes.data),
+            np.int64(x.ctypes.data),
+            np.int64(kernel_row.ctypes.data),
+            np.int64(functions.kernel_parameters.ctypes.data),
+            np.int64(size),
+            np.int64(x.size),
+        ),
+    )
+    for c in range(values.size):
+        values[c] = 0.0
+    for j in range(size):
+        k = np.float64(kernel_row[j])
+        for c in range(values.size):
+            values[c] += k * dictionary.weights[j, c]
+    for c in range(values.size):
+        values[c] *= scale
+
+
+@jit()
+def loss_of_row(
+    functions: Functions, target: Array, values: Array, slopes: Array, loss: Array
+) -> None:
+    """Write the loss of a row, (1,), and its slopes."""
+    call_pointer(
+        functions.loss,
+        (
+            np.int64(target.ctypes.data),
+            np.int64(values.ctypes.data),
+            np.int64(slopes.ctypes.data),
+            np.int64(loss.ctypes.data),
+            np.int64(functions.loss_parameters.ctypes.data),
+            np.int64(slopes.size),
+        ),
+    )
+
+
+@jit()
+def join(
+    functions: Functions,
+    compressor: Compressor,
+    dictionary: Dictionary,
+    limits: Limits,
+    inputs: NDArray[np.floating],
+    row: int,
+    kernel_rows: NDArray[np.floating],
+    active: NDArray[np.int64],
+    slopes: Array,
+    rate: float,
+    size: int,
+    oldest: int,
+    scale: float,
+    tolerance: float,
+    reads_rows: bool,
+) -> tuple[int, int, float, int]:
+    """Let rows of a step join the dictionary, and keep the function small.
+
+    Parameters
+    ----------
+    functions, compressor, dictionary, limits
+        As in :func:`run_rows`.
+    inputs, row
+        The step has the rows from ``row`` on.
+    kernel_rows : ndarray of shape (n, size)
+        Kernels of the rows with the dictionary.
+    active : ndarray of int64
+        Which of the rows join.
+    slopes, rate : ndarray of shape (n, n_outputs), float
+        Their coefficients are ``rate * slopes``.
+    size, oldest, scale : int, int, float
+        As in :class:`Progress`.
+    tolerance : float
+        Of the step.
+    reads_rows : bool
+        Whether the compressor needs the kernels between the newcomers and all others.
+
+    Returns
+    -------
+    size, oldest, error, status
+        What the compression returns.
+    """
+    n_active, n_features = active.size, inputs.shape[1]
+    coefficients = np.zeros((n_active, dictionary.weights.shape[1]))
+    new_points = np.empty((n_active, n_features), inputs.dtype)
+    new_rows = np.empty((n_active, size if reads_rows else 0), inputs.dtype)
+    new_gram = np.zeros((n_active, n_active), inputs.dtype)
+    for p in range(n_active):
+        i = active[p]
+        copy_row(new_points, p, inputs, row + i, n_features)
+        for c in range(slopes.shape[1]):
+            coefficients[p, c] = rate * slopes[i, c] / scale
+        if reads_rows:
+            copy_row(new_rows, p, kernel_rows, i, size)
+    for p in range(n_active):
+        # All kernels among the newcomers if they are needed, otherwise only k(x, x).
+        first = 0 if reads_rows else p
+        call_pointer(
+            functions.kernel,
+            (
+                np.int64(new_points[first:].ctypes.data),
+                np.int64(new_points[p].ctypes.data),
+                np.int64(new_gram[p, first:].ctypes.data),
+                np.int64(functions.kernel_parameters.ctypes.data),
+                np.int64(p + 1 - first),
+                np.int64(n_features),
+            ),
+        )
+        for q in range(first, p):
+            new_gram[q, p] = new_gram[p, q]
+    new = Newcomers(new_points, new_rows, new_gram, coefficients, np.zeros(n_active, np.bool_))
+    squared = squared_tolerance(tolerance, scale)
+    reach = Limits(squared, limits.max_size, limits.threshold, limits.rule, limits.n_criterion)
+    size, oldest, error, status = call_compress(
+        compressor.code,
+        (functions.blas, compressor, dictionary, size, oldest, new, reach),
+    )
+    return size, oldest, error, status
+
+
+@jit()
 def run_rows(
     functions: Functions,
     compressor: Compressor,
@@ -155,7 +287,6 @@ def run_rows(
     size, oldest, scale, n_steps, row = start
     inputs = rows.inputs
     n_rows, n_features = inputs.shape
-    n_columns = dictionary.weights.shape[1]
     n_outputs = limits.n_criterion
     capacity = dictionary.weights.shape[0]
     most = min(batch_size, n_rows)
@@ -180,36 +311,10 @@ def run_rows(
         n_active = 0
         finite = True
         for i in range(n):
-            call_pointer(
-                functions.kernel,
-                (
-                    np.int64(dictionary.points.ctypes.data),
-                    np.int64(inputs[row + i].ctypes.data),
-                    np.int64(kernel_rows[i].ctypes.data),
-                    np.int64(functions.kernel_parameters.ctypes.data),
-                    np.int64(size),
-                    np.int64(n_features),
-                ),
+            values_of_row(
+                functions, dictionary, size, scale, inputs[row + i], kernel_rows[i], scores[i]
             )
-            for c in range(n_outputs):
-                scores[i, c] = 0.0
-            for j in range(size):
-                k = np.float64(kernel_rows[i, j])
-                for c in range(n_outputs):
-                    scores[i, c] += k * dictionary.weights[j, c]
-            for c in range(n_outputs):
-                scores[i, c] *= scale
-            call_pointer(
-                functions.loss,
-                (
-                    np.int64(rows.targets[row + i].ctypes.data),
-                    np.int64(scores[i].ctypes.data),
-                    np.int64(slopes[i].ctypes.data),
-                    np.int64(value.ctypes.data),
-                    np.int64(functions.loss_parameters.ctypes.data),
-                    np.int64(n_outputs),
-                ),
-            )
+            loss_of_row(functions, rows.targets[row + i], scores[i], slopes[i], value)
             steps.losses[row + i] = value[0]
             finite = finite and value[0] <= largest_loss  # false for NaN, too
             weight = rows.sample_weights[row + i]
@@ -224,43 +329,25 @@ def run_rows(
         if not finite:
             reason = DIVERGED
             break
-        # Shrink the function; the rows that have a slope are the newcomers.
+        # Shrink the function, add the rows that have a slope, and keep it small.
         factor = 1.0 - eta * regularization
         scale = shrink(dictionary, size, n_outputs, scale, factor)
-        coefficients = np.zeros((n_active, n_columns))
-        new_points = np.empty((n_active, n_features), inputs.dtype)
-        new_rows = np.empty((n_active, size if reads_rows else 0), inputs.dtype)
-        new_gram = np.zeros((n_active, n_active), inputs.dtype)
-        for p in range(n_active):
-            i = active[p]
-            copy_row(new_points, p, inputs, row + i, n_features)
-            for c in range(n_outputs):
-                coefficients[p, c] = -eta / n * slopes[i, c] / scale
-            if reads_rows:
-                copy_row(new_rows, p, kernel_rows, i, size)
-        for p in range(n_active):
-            # All kernels among the newcomers if they are needed, otherwise only k(x, x).
-            first = 0 if reads_rows else p
-            call_pointer(
-                functions.kernel,
-                (
-                    np.int64(new_points[first:].ctypes.data),
-                    np.int64(new_points[p].ctypes.data),
-                    np.int64(new_gram[p, first:].ctypes.data),
-                    np.int64(functions.kernel_parameters.ctypes.data),
-                    np.int64(p + 1 - first),
-                    np.int64(n_features),
-                ),
-            )
-            for q in range(first, p):
-                new_gram[q, p] = new_gram[p, q]
-        # Add them, and keep the function small.
-        new = Newcomers(new_points, new_rows, new_gram, coefficients, np.zeros(n_active, np.bool_))
-        squared = squared_tolerance(steps.tolerances[step], scale)
-        reach = Limits(squared, limits.max_size, limits.threshold, limits.rule, n_outputs)
-        size, oldest, error, status = call_compress(
-            compressor.code,
-            (functions.blas, compressor, dictionary, size, oldest, new, reach),
+        size, oldest, error, status = join(
+            functions,
+            compressor,
+            dictionary,
+            limits,
+            inputs,
+            row,
+            kernel_rows,
+            active[:n_active],
+            slopes,
+            -eta / n,
+            size,
+            oldest,
+            scale,
+            steps.tolerances[step],
+            reads_rows,
         )
         if status == BREAKDOWN:
             # The caller repeats the step on another path: take the shrinking back.

@@ -1,8 +1,8 @@
 r"""Base class of objectives, and the objectives of single rows.
 
 These are the mean of a loss, density ratios and novelty. Density ratios minimise the variational
-form of the Kullback-Leibler divergence, whose minimiser is log p/q. The function of novelty is
-large where rows are common, and has a threshold.
+form of a divergence, whose minimiser tells p/q. The function of novelty is large where rows are
+common, and has a threshold.
 
 Compositional objectives are functions of a loss and of an expectation of it:
 
@@ -15,21 +15,34 @@ defines :math:`\varphi` and h, the loss defines l; here they are evaluated on ro
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.divergences import Divergence
 from mercer.losses import Loss, loss_and_slopes
+from mercer.numerics.risks import (
+    FIRST_ROWS,
+    CompiledRisk,
+    Tracked,
+    Way,
+    Weighed,
+    averaged_direction,
+    effect_of_rows,
+    mean_of_rows,
+    new_tracked,
+    pace_of,
+    track,
+    weigh,
+)
 from mercer.records import Listed, Record
-from mercer.risks import Risk, check_outer, check_shape
+from mercer.risks import Outer, Risk, check_outer, check_shape
 from mercer.validation import check_real, integer, positive
 
 Array = NDArray[np.float64]
-
-# A ratio of densities of 1e13 is as good as infinite, and exp would soon overflow.
-_LARGEST = 30.0
 
 
 class Batch(NamedTuple):
@@ -284,26 +297,52 @@ class Pointwise(Objective):
         return scaled, losses
 
 
-class KullbackLeibler(Objective):
-    r"""Estimate the log ratio of two densities from a sample of each.
+class TwoSample(Objective):
+    r"""Estimate the ratio of two densities p and q from a sample of each.
 
-    .. math:: \min_f\; E_q e^{f(x)} - E_p f(x) + \frac{\lambda}{2}\|f\|^2
+    .. math:: \min_f\; \frac{1}{T'(0)}\bigl(E_q\,\varphi^*(T(f(x))) - E_p\,T(f(x))\bigr)
+        + \frac{\lambda}{2}\|f\|^2
 
-    Without the ridge the minimiser is :math:`f = \log p/q`. Column 0 of the targets is 1 for rows
-    of p, 0 for rows of q. Every batch needs rows of both; each sample has its own mean, so the
-    numbers of rows may differ.
+    for the conjugate :math:`\varphi^*` and the link T of a divergence (:mod:`mercer.divergences`).
+    Without the ridge the minimiser has :math:`T(f) = \varphi'(p/q)`. The factor makes a ridge mean
+    the same for all divergences. For Kullback-Leibler it is :math:`E_q e^f - E_p f` with :math:`f =
+    \log p/q`.
+
+    Column 0 of the targets is 1 for rows of p, 0 for rows of q. Every batch needs rows of both;
+    each sample has its own mean, so the numbers of rows may differ.
+
+    Parameters
+    ----------
+    divergence : Divergence
+        The divergence.
+
+    Raises
+    ------
+    ValueError
+        If the link does not rise at 0, where learning begins.
 
     References
     ----------
-    DSG, eq. (8), where the minimiser is said to be log q/p; it is log p/q. Every step sees both
-    samples, instead of one chosen by a coin, which removes the noise of the coin.
+    DSG, eq. (8). Every step sees both samples, instead of one chosen by a coin. The coin adds a
+    variance of :math:`\|E_p k_x + E_q k_x p/q\|^2 = 4 \|E_p k_x\|^2` at the minimum, which no
+    number of rows in a step makes smaller.
 
     Examples
     --------
+    >>> from mercer.divergences import KullbackLeibler
     >>> batch = Batch(np.zeros((3, 1)), np.array([[1.0], [0.0], [0.0]]), np.ones(3))
-    >>> KullbackLeibler().slopes(np.zeros((3, 1)), batch)[0].ravel()
+    >>> TwoSample(KullbackLeibler()).slopes(np.zeros((3, 1)), batch)[0].ravel()
     array([-1. ,  0.5,  0.5])
     """
+
+    def __init__(self, divergence: Divergence) -> None:
+        self.divergence = divergence
+        self._unit = float(divergence.link_derivative(np.zeros(1))[0])
+        if not 0.0 < self._unit < np.inf:
+            raise ValueError(
+                f"The derivative of the link of {divergence!r} must be above 0 and finite at 0, "
+                f"where learning begins, got {self._unit!r}."
+            )
 
     def points(self, batch: Batch) -> NDArray[np.floating]:
         """Return the rows themselves."""
@@ -313,64 +352,14 @@ class KullbackLeibler(Objective):
         from_p = batch.targets[:, 0] > 0.5
         n, n_p = from_p.size, int(from_p.sum())
         share = batch.weights / np.where(from_p, n_p, n - n_p)
-        f = values[:, 0]
-        ratio = ratio_of(f)
-        slopes: Array = np.where(from_p, -1.0, ratio) * share
-        # Beyond the largest value the loss continues as a straight line.
-        beyond = np.maximum(f - _LARGEST, 0.0)
-        losses = np.where(from_p, -f, ratio * (1.0 + beyond)) * share * n
+        of, f = self.divergence, self.divergence.within(values[:, 0])
+        s, rate = of.link(f), of.link_derivative(f) / self._unit
+        of_rows = np.where(from_p, -rate, of.conjugate_derivative(s) * rate)
+        losses = np.where(from_p, -s, of.conjugate(s)) / self._unit
+        # Beyond some values the losses continue as straight lines.
+        losses = (losses + of_rows * (values[:, 0] - f)) * share * n
+        slopes: Array = of_rows * share
         return slopes[:, np.newaxis], losses
-
-
-def ratio_of(log_ratio: Array) -> Array:
-    """Return e^f, at most e^30.
-
-    Parameters
-    ----------
-    log_ratio : ndarray
-        f.
-
-    Returns
-    -------
-    ratio : ndarray
-        Same shape as ``log_ratio``, in (0, 1.1e13].
-
-    Examples
-    --------
-    >>> bool(np.isfinite(ratio_of(np.array([0.0, 1e300]))).all())
-    True
-    """
-    ratio: Array = np.exp(np.minimum(log_ratio, _LARGEST))
-    return ratio
-
-
-def kl_lower_bound(
-    log_ratio_p: Array,
-    log_ratio_q: Array,
-    weights_p: Array | None = None,
-    weights_q: Array | None = None,
-) -> float:
-    r"""Return the sample estimate of :math:`E_p f - E_q e^f + 1`, a lower bound of KL(p‖q).
-
-    Parameters
-    ----------
-    log_ratio_p, log_ratio_q : ndarray of shape (n_p,) and (n_q,)
-        f at rows of p and of q from which f was not learned; values above 30 count as 30.
-    weights_p, weights_q : ndarray of shape (n_p,) and (n_q,), default=None
-        Weights of the rows in the two means; None for equal weights.
-
-    Returns
-    -------
-    bound : float
-        In nats. Its expectation is at most the divergence, and equal for f = log p/q.
-
-    Examples
-    --------
-    >>> kl_lower_bound(np.zeros(3), np.zeros(5))
-    0.0
-    """
-    mean_p = np.average(np.minimum(log_ratio_p, _LARGEST), weights=weights_p)
-    return float(mean_p - np.average(ratio_of(log_ratio_q), weights=weights_q) + 1.0)
 
 
 class Novelty(Objective):
@@ -467,34 +456,7 @@ def lower_quantile(values: Array, weights: Array, share: float) -> float:
     return float(values[order[min(int(within), values.size - 1)]])
 
 
-# Memory, in rows, of the running unit of the loss and the running mean weight.
-_MEMORY = 1000
-# Up to this many rows of a step add up when a scalar moves; more are averaged, or it overshoots.
-_MOST_ROWS = 50
-# Rows after which the scalars begin to take steps.
-_FIRST_ROWS = 100
-# The weight of a batch is limited to this many times the usual weight.
-_MOST_WEIGHT = 10.0
-# In the mean of the scalars, weights of the steps grow like t³, as for the iterates.
-_SUFFIX = 4.0
-
-
-_UNCUT = np.ones((1, 1))
-
-
-class _Scalars(NamedTuple):
-    """All tracked numbers, after some rows."""
-
-    n_rows: int
-    inner: Array  # (n_inner,), g
-    effect: Array  # (n_inner,), E dphi/dg
-    scalars: Array  # (n_scalars,), v
-    settled: Array  # (n_scalars,), mean of v over the steps, in which later steps count more
-    n_steps: int
-    unit: float  # running mean size of the loss
-    weight: float  # running mean weight of the rows
-
-
+_LISTED = ("inner", "effect", "scalars", "settled")
 _STORED = Record(
     n_rows=integer(low=0),
     inner=Listed("n_inner"),
@@ -512,7 +474,7 @@ class _Step(NamedTuple):
 
     slopes: Array  # (n, n_outputs)
     objective: Array  # (n,)
-    after: _Scalars | None
+    after: Tracked | None
     clipped: float
     clamped: float
 
@@ -563,18 +525,25 @@ class Compositional(Objective):
     def __init__(self, loss: Loss, risk: Risk) -> None:
         self.loss, self.risk = loss, risk
         tracker = risk.tracking
-        self._rate = 1.0 if tracker is None else float(tracker.rate)
-        self._paired = tracker is not None and tracker.pairs != "tracked"
+        paired = tracker is not None and tracker.pairs != "tracked"
         self.needs_previous = tracker is not None and tracker.rule == "momentum"
-        self.direction_rate = (
-            float(tracker.direction_rate)
-            if tracker is not None and tracker.rule == "nasa"
-            else None
+        direction = tracker is not None and tracker.rule == "nasa"
+        low, high = risk.inner_range
+        #: Settings of the steps, as compiled code takes them.
+        self.way = Way(
+            unit=math.nan if risk.units == "running" else float(risk.units),
+            rate=1.0 if tracker is None else float(tracker.rate),
+            paired=paired,
+            momentum=self.needs_previous,
+            direction_rate=float(tracker.direction_rate) if tracker and direction else -1.0,
+            clip=-1.0 if risk.clip is None else float(risk.clip),
+            low=float(low),
+            high=float(high),
         )
         weight, clip = risk.largest_weight, risk.clip
         if weight is not None and loss.curvature is not None:
             # In a pair only one row supplies its own slope, so each counts twice.
-            self.curvature = loss.curvature * weight * (2.0 if self._paired else 1.0)
+            self.curvature = loss.curvature * weight * (2.0 if paired else 1.0)
         self.clip = None if clip is None else float(clip)
         bounds = [] if self.clip is None else [self.clip]
         if weight is not None and loss.lipschitz is not None:
@@ -587,13 +556,13 @@ class Compositional(Objective):
             *risk.scalar_names,
         )
         # For "nasa" the function has two copies of its outputs: f and its averaged direction.
-        self.copies = 1 if self.direction_rate is None else 2
+        self.copies = 2 if direction else 1
         self._remedy = (
             f". The objective is {' '.join(repr(risk).split())} of {loss!r}: lower its weight, "
             "bound it by `clip` or `max_deviation`, leave `clamp` on, or standardise the columns "
             "and the target."
         )
-        self._now: _Scalars | None = None
+        self._now: Tracked | None = None
         self._last: tuple[Array, _Step] | None = None
         self._measured = (0.0,) * len(self.monitors)
 
@@ -619,9 +588,9 @@ class Compositional(Objective):
         with np.errstate(over="ignore", invalid="ignore"):
             step = self._step(values, batch)
         self._last = values, step
-        if self.direction_rate is None:
+        if self.copies == 1:
             return step.slopes, step.objective
-        return np.tile(self.direction_rate * step.slopes, 2), step.objective
+        return np.tile(self.way.direction_rate * step.slopes, 2), step.objective
 
     def update(self, values: Array, batch: Batch, step_size: float) -> None:
         """Update g, E[b], the scalars and the unit of the loss from the rows."""
@@ -637,140 +606,108 @@ class Compositional(Objective):
         In the outputs [f, e] with :math:`e = -\eta d`: e becomes (1 - rho) e - eta rho slopes, and
         f becomes (1 - eta lambda) f + e.
         """
-        if self.direction_rate is None:
+        if self.copies == 1:
             return None
-        keep = 1.0 - self.direction_rate
-        small = np.array([[1.0 - step_size * regularization, 0.0], [keep, keep]])
-        return np.kron(small, np.eye(n_outputs // 2))
+        mixing = np.empty((n_outputs, n_outputs))
+        averaged_direction(step_size, regularization, self.way.direction_rate, mixing)
+        return mixing
 
     def _step(self, values: Array, batch: Batch) -> _Step:
-        risk, n = self.risk, batch.weights.size
+        risk, way, weights = self.risk, self.way, _numbers(batch.weights)
+        n, begun = weights.size, self._now is not None
         values = values[:, : values.shape[1] // self.copies]
-        losses, slopes = loss_and_slopes(self.loss, values, batch.targets)
-        own_weight = float(batch.weights.sum()) / n
-        if own_weight == 0.0:  # rows without weight change nothing
-            return _Step(np.zeros_like(values), losses, self._now, 0.0, 0.0)
+        losses, slopes = map(_numbers, loss_and_slopes(self.loss, values, batch.targets))
+        if not weights.any():  # rows without weight change nothing
+            return _Step(np.zeros_like(slopes), losses, self._now, 0.0, 0.0)
         now = self._now or self._first(losses, slopes, values, batch)
-        unit = now.unit if risk.units == "running" else float(risk.units)
-        recent = min(1.0, max(n / (now.n_rows + n), n / _MEMORY))
-        weight = now.weight + recent * (own_weight - now.weight)
-        # Weight of the batch relative to earlier ones.
-        share = min(own_weight / weight, _MOST_WEIGHT)
-        rate = min(1.0, self._rate * share)
-        weights = batch.weights
-        paired = self._paired and n > 1
-        first = slice(0, None, 2) if paired else slice(None)
+        unit = float(now.scales[0]) if math.isnan(way.unit) else way.unit
+        pace = pace_of(weights, now.counts[0], now.scales[1], way.rate)
+        paired = way.paired and n > 1
         second = slice(1, None, 2) if paired else slice(None)
-
         # The second rows supply the expectation.
-        parts = batch.targets[second], values[second], losses[second], slopes[second]
-        h = risk.inner(*parts)
-        inner = self._track(now, h.value, second, batch, share, rate)
+        h = risk.inner(batch.targets[second], values[second], losses[second], slopes[second])
+        old = np.empty((0, risk.n_inner))
+        if way.momentum and batch.previous is not None:
+            before, targets = batch.previous[second], batch.targets[second]
+            old = risk.inner(targets, before, *loss_and_slopes(self.loss, before, targets)).value
+        after = new_tracked(risk.n_inner, risk.n_scalars)
+        track(now, begun, _numbers(h.value), _numbers(old), weights, pace, way, after.inner)
         # The first rows use a g that is independent of them.
-        outer = risk.outer(losses, inner if paired else now.inner, now.scalars, unit)
-        a, b = outer.by_loss, outer.by_inner
-        own, b = a[first, np.newaxis] * slopes[first], b[first]
-        # A row's effect on g is clipped with its own slope, or all other rows would pay for it.
-        cut = self._factors(own)
-        total = np.zeros_like(values)
-        if paired:
-            k = h.value.shape[0]
-            shares = np.minimum(weights[first][:k] / weight, _MOST_WEIGHT)
-            theirs = _through(b[:k] * shares[:, np.newaxis], h.derivative)
-            factors = self._factors(own, theirs)
-            total[first], total[second] = factors * own, factors[:k] * theirs
-        else:
-            factors = cut
-            total = cut * own + _through(now.effect, h.derivative)
-            if self.clip is not None:
-                again = self._factors(total)
-                total, factors = again * total, np.minimum(cut, again)
-        total *= (batch.weights / own.shape[0])[:, np.newaxis]
-        clipped = 0.0 if self.clip is None else float(np.mean(factors < 1.0))
-
-        effect = _mean(cut * b, weights[first])
-        if now.n_rows < _FIRST_ROWS:
-            # The very first rows may be unusual, so start at a mean of starting values.
-            start = risk.start(losses[weights > 0.0])
-            scalars = now.scalars + n / (now.n_rows + n) * (start - now.scalars)
-        else:
-            # A step on n rows moves the scalars as far as n steps on one row.
-            moves = min(own.shape[0] * share, _MOST_ROWS) * risk.scalar_steps(unit)
-            scalars = now.scalars - moves * _mean(outer.by_scalars[first], weights[first])
-        # Losses of 0, of rows all on the right side, give no unit.
-        size = float(np.abs(losses) @ weights) / (n * own_weight) or now.unit
-        after = _Scalars(
-            now.n_rows + n,
-            inner,
-            now.effect + rate * (effect - now.effect) if self._now else effect,
-            scalars,
-            now.settled + _SUFFIX / (now.n_steps + _SUFFIX) * (scalars - now.settled),
-            now.n_steps + 1,
-            now.unit + min(1.0, recent * share) * (size - now.unit) if self._now else now.unit,
-            weight,
+        outer = risk.outer(losses, after.inner if paired else now.inner, now.scalars, unit)
+        start = np.zeros(risk.n_scalars)
+        if now.counts[0] < FIRST_ROWS:
+            start = _numbers(risk.start(losses[weights > 0.0]))
+        total = np.empty_like(slopes)
+        clipped = weigh(
+            now,
+            begun,
+            losses,
+            slopes,
+            _weighed(outer),
+            _numbers(h.derivative),
+            weights,
+            pace,
+            way,
+            _numbers(risk.scalar_steps(unit)),
+            start,
+            total,
+            after,
         )
         return _Step(total, outer.value, after, clipped, np.count_nonzero(outer.clamped) / n)
 
-    def _first(self, losses: Array, slopes: Array, values: Array, batch: Batch) -> _Scalars:
+    def _first(self, losses: Array, slopes: Array, values: Array, batch: Batch) -> Tracked:
         """Initialise everything from the first rows: g starts at h, not at 0."""
-        risk, weights, n = self.risk, batch.weights, batch.weights.size
-        unit = float(_mean(np.abs(losses), weights)) or 1.0
+        risk, weights, n = self.risk, _numbers(batch.weights), batch.weights.size
+        first = new_tracked(risk.n_inner, risk.n_scalars)
+        mean_of_rows(np.abs(losses)[:, np.newaxis], weights, 0, 1, first.scales[:1])
+        first.scales[:] = first.scales[0] or 1.0, weights.mean()
         h = risk.inner(batch.targets, values, losses, slopes)
         check_shape(risk, "Inner.value", h.value, (n, risk.n_inner))
         check_shape(risk, "Inner.derivative", h.derivative, (n, risk.n_inner, values.shape[1]))
-        inner = _mean(h.value, weights)
+        mean_of_rows(_numbers(h.value), weights, 0, 1, first.inner)
         scalars = risk.start(losses[weights > 0.0])
         check_shape(risk, "start(losses)", scalars, (risk.n_scalars,))
-        own = unit if risk.units == "running" else float(risk.units)
-        outer = risk.outer(losses, inner, scalars, own)
+        first.scalars[:] = first.settled[:] = scalars
+        unit = float(first.scales[0]) if math.isnan(self.way.unit) else self.way.unit
+        outer = risk.outer(losses, first.inner, first.scalars, unit)
         check_outer(risk, outer, n)
-        factors = self._factors(outer.by_loss[:, np.newaxis] * slopes)
-        effect = _mean(factors * outer.by_inner, weights)
-        return _Scalars(0, inner, effect, scalars, scalars, 0, unit, float(weights.mean()))
+        effect_of_rows(_weighed(outer), slopes, weights, self.way.clip, 1, first.effect)
+        return first
 
-    def _track(
-        self, now: _Scalars, h: Array, rows: slice, batch: Batch, share: float, rate: float
-    ) -> Array:
-        """Update g by COLK, eq. (20) with momentum, else (19); ``share`` is the rows' weight."""
-        weights = batch.weights[rows]
-        if not weights.any():
-            return now.inner
-        mean = _mean(h, weights)
-        if self._now is None:
-            inner = mean
-        elif self.needs_previous and batch.previous is not None:
-            before, targets = batch.previous[rows], batch.targets[rows]
-            losses, slopes = loss_and_slopes(self.loss, before, targets)
-            old = _mean(self.risk.inner(targets, before, losses, slopes).value, weights)
-            inner = now.inner + share * (mean - old) - rate * (now.inner - old)
-        else:
-            inner = now.inner + rate * (mean - now.inner)
-        # Momentum may overshoot the range of a mean.
-        low, high = self.risk.inner_range
-        if h.size and h.min() >= low and h.max() <= high:
-            inner = np.clip(inner, low, high)
-        return inner
+    # -- compiled loops -------------------------------------------------------------------------
 
-    def _factors(self, own: Array, theirs: Array | None = None) -> Array:
-        """Return factors, (n, 1) or (1, 1), that clip slopes; the rows of a pair share one."""
-        if self.clip is None:
-            return _UNCUT
-        sizes = np.linalg.norm(own, axis=1)
-        if theirs is not None:
-            k = len(theirs)
-            sizes[:k] = np.maximum(sizes[:k], np.linalg.norm(theirs, axis=1))
-        factors: Array = self.clip / np.maximum(sizes, self.clip)
-        return factors[:, np.newaxis]
+    def compiled(self) -> CompiledRisk | None:
+        """Return the risk for the compiled loop, or None if its formulas are not all compiled."""
+        return self.risk.compiled() if self.risk.inner_is_loss else None
+
+    @property
+    def tracked(self) -> Tracked | None:
+        """What the compiled loop may change in place; None while first rows have to be learned."""
+        now = self._now
+        starts = now is None or (self.risk.n_scalars and now.counts[0] < FIRST_ROWS)
+        return None if starts else now
 
     # -- state ----------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        return {} if self._now is None else _STORED.written(self._now)
+        now = self._now
+        if now is None:
+            return {}
+        (n_rows, n_steps), (unit, weight) = now.counts.tolist(), now.scales.tolist()
+        values = {"n_rows": n_rows, "n_steps": n_steps, "unit": unit, "weight": weight}
+        return _STORED.written_of(values | {name: getattr(now, name) for name in _LISTED})
 
     def set_state(self, state: dict[str, Any]) -> None:
         sizes = {"n_inner": self.risk.n_inner, "n_scalars": self.risk.n_scalars}
-        self._last = None
-        self._now = _Scalars(**_STORED.read(state, sizes)) if state else None
+        self._last, now = None, None
+        if state:
+            values = _STORED.read(state, sizes)
+            now = Tracked(
+                counts=np.array([values["n_rows"], values["n_steps"]], np.int64),
+                scales=np.array([values["unit"], values["weight"]], np.float64),
+                **{name: np.array(values[name], np.float64) for name in _LISTED},
+            )
+        self._now = now
 
 
 def make_objective(loss: Loss, risk: Risk | None) -> Objective:
@@ -785,16 +722,16 @@ def make_objective(loss: Loss, risk: Risk | None) -> Objective:
     return Pointwise(loss) if risk is None else Compositional(loss, risk)
 
 
-def _mean(values: Array, weights: Array) -> Array:
-    """Return the weighted mean over rows, (n, ...) -> (...); 0 if all weights are 0."""
-    mean: Array = weights @ values / (weights.sum() or 1.0)
-    return mean
+def _numbers(values: Any) -> Array:
+    """Return an array as compiled code takes it."""
+    return np.ascontiguousarray(values, dtype=np.float64)
 
 
-def _through(weights: Array, derivatives: Array) -> Array:
-    """Apply the chain rule: (n, m) or (m,) with (n, m, n_outputs) to (n, n_outputs)."""
-    slopes: Array = np.einsum("...m,...mk->...k", weights, derivatives)
-    return slopes
+def _weighed(outer: Outer) -> Weighed:
+    """Return what a risk gives as compiled code takes it."""
+    value, by_loss, by_inner, by_scalars = map(_numbers, outer[:4])
+    clamped = np.ascontiguousarray(outer.clamped, dtype=np.bool_)
+    return Weighed(value, by_loss, by_inner, by_scalars, clamped)
 
 
 def _numbered(name: str, n: int) -> tuple[str, ...]:

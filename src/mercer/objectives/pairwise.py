@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mercer.buffers import Buffer
 from mercer.exceptions import Advice, ParameterError, Setting
-from mercer.kernels.pairs import PairKernel
+from mercer.kernels.pairs import FunctionPairKernel, PairKernel
 from mercer.losses import MarginLoss
 from mercer.objectives.objective import Anchors, Array, Batch, Objective
 from mercer.records import FLOATS, Numbers, Record, Several
@@ -113,7 +113,7 @@ class Pairwise(Objective):
     def __init__(
         self,
         loss: MarginLoss,
-        pair_kernel: PairKernel,
+        pair_kernel: PairKernel | FunctionPairKernel,
         pair_label: str,
         buffer: Buffer,
         normalize: str,
@@ -156,7 +156,7 @@ class Pairwise(Objective):
         places[entering] = self.buffer.places(positive, self.counts)
         return places
 
-    def anchors(self, batch: Batch) -> Anchors:
+    def anchors(self, batch: Batch) -> Anchors | None:
         n, occupied = batch.weights.size, self._occupied()
         before = np.concatenate([np.full(n, -1, np.int64), occupied])
         after = before.copy()
@@ -242,9 +242,13 @@ class Pairwise(Objective):
             for (p, q), weight in np.ndenumerate(self.pattern):
                 if weight:
                     np.add.at(slopes, (ends[p], ends[q]), weight * pull)
+        return slopes, self._of_rows(losses, pairs, n)
+
+    def _of_rows(self, losses: Array, pairs: _Pairs, n: int) -> Array:
+        """Return the losses of rows from those of their pairs."""
         of_rows = np.bincount(pairs.rows, losses * pairs.shares, minlength=n).astype(float)
         of_rows[np.bincount(pairs.rows, minlength=n) == 0] = self.loss.value([1.0], [0.0])[0]
-        return slopes, of_rows
+        return of_rows
 
     def _losses_and_pull(self, values: Array, batch: Batch, pairs: _Pairs) -> tuple[Array, Array]:
         """Return the losses of the pairs, and the derivatives of the objective in f there."""
@@ -369,6 +373,49 @@ class Pairwise(Objective):
         self.kept, self.counts, self.intercept = kept, values["counts"], values["intercept"]
 
 
+class JoinedPairwise(Pairwise):
+    """The same for any kernel of pairs: f takes the two points of a pair side by side.
+
+    The points of a step are its pairs, so none of them returns in a later step. Only for functions
+    that are sums over points and learned by steps. Parameters are those of :class:`Pairwise`, with
+    a :class:`mercer.kernels.FunctionPairKernel`.
+
+    Examples
+    --------
+    >>> from mercer.buffers import FIFO
+    >>> from mercer.kernels import FunctionPairKernel, Gaussian
+    >>> from mercer.losses import Logistic
+    >>> kernel = FunctionPairKernel(lambda X1, X2, U1, U2: Gaussian(1.0)(X1 - X2, U1 - U2))
+    >>> objective = JoinedPairwise(Logistic(), kernel, "sign", FIFO(5), "opposite")
+    >>> batch = Batch(np.array([[3.0], [4.0]]), np.array([[-1.0, 0.0], [1.0, 0.0]]), np.ones(2))
+    >>> objective.points(batch)  # the second row meets the first
+    array([[4., 3.]])
+    >>> objective.slopes(np.zeros((1, 1)), batch)[0]
+    array([[-0.25]])
+    """
+
+    def _met(self, batch: Batch) -> _Pairs:
+        return self._pairs(batch, batch.weights.size + self._occupied().size)
+
+    def points(self, batch: Batch) -> NDArray[np.floating]:
+        """Return the pairs: the points of each side by side, (n_pairs, 2 n_features)."""
+        pairs, points = self._met(batch), super().points(batch)
+        return np.hstack([points[pairs.rows], points[pairs.partners]])
+
+    def anchors(self, batch: Batch) -> None:
+        return None
+
+    def values_of_pairs(self, values: Array, first: Indices, second: Indices) -> Array:
+        """Return the values of f at :meth:`points`, which are its values on the pairs."""
+        return values[:, 0]
+
+    def slopes(self, values: Array, batch: Batch) -> tuple[Array, Array]:
+        """Return slopes of the pairs, (n_pairs, 1), and losses of the rows."""
+        pairs = self._met(batch)
+        losses, pull = self._losses_and_pull(values, batch, pairs)
+        return pull[:, np.newaxis], self._of_rows(losses, pairs, batch.weights.size)
+
+
 def pair_label_of(pair_label: str, first: Array, second: Array) -> Array:
     """Return pair labels tau from point labels: differences, signs, or 1 for equal and -1 else.
 
@@ -385,7 +432,9 @@ def pair_label_of(pair_label: str, first: Array, second: Array) -> Array:
     return np.asarray(difference if pair_label == "difference" else np.sign(difference))
 
 
-def check_pair_parts(pair_kernel: PairKernel, pair_label: str, normalize: str) -> None:
+def check_pair_parts(
+    pair_kernel: PairKernel | FunctionPairKernel, pair_label: str, normalize: str
+) -> None:
     """Refuse pair labels for which the best function on pairs is 0."""
     skew = pair_label != "same"
     if pair_kernel.symmetry == (1 if skew else -1):

@@ -1,4 +1,4 @@
-r"""A fixed radial basis function network, trained by stochastic compositional gradient descent.
+r"""A fixed radial basis function network, trained by stochastic compositional gradients.
 
 The comparison of COLK, Section V, that shows what a dictionary that grows and shrinks is worth: the
 same objective from the same samples, but centres that are chosen beforehand.
@@ -20,15 +20,22 @@ from mercer_reproduction.baselines._base import Array, Floats, Solver
 
 
 class RBFNetwork(Solver):
-    r"""A risk of a loss by SCGD on the weights of fixed centres.
+    r"""A risk of a loss by SCGD, or NASA, on the weights of fixed centres.
 
     The network is :math:`f(x) = \sum_j w_j k(c_j, x)`. A step takes the next ``batch_size`` rows,
 
     .. math:: w \leftarrow (1 - \gamma\nu) w - \gamma \sum_i s_i k_c(x_i),
 
     where the slopes s come from :class:`mercer.objectives.Compositional`, the objective of the
-    library's own learners; the ridge is on the weights, :math:`\nu\|w\|^2/2`. Rows are visited in
-    the order in which they are given, again and again.
+    library's own learners; the ridge is on the weights, :math:`\nu\|w\|^2/2`. With the tracker's
+    rule "nasa" all moves on one time scale: the weights follow a running mean of the directions,
+
+    .. math:: e \leftarrow (1 - \rho)\, e - \gamma\rho \sum_i s_i k_c(x_i), \qquad
+              w \leftarrow (1 - \gamma\nu) w + e,
+
+    with :math:`\rho` the tracker's ``direction_rate``. Slopes use the tracked expectation after
+    its own step, as everywhere in the library; the published rule takes it from before (Jacobi).
+    Rows are visited in the order in which they are given, again and again.
 
     Parameters
     ----------
@@ -44,7 +51,8 @@ class RBFNetwork(Solver):
     loss : Loss
         A regression or a margin loss.
     risk : Risk or None
-        Its tracker has to have the rule "scgd". None: the mean loss, which makes this plain SGD.
+        Its tracker has to have the rule "scgd" or "nasa". None: the mean loss, which makes this
+        plain SGD.
     step_size : float
         :math:`\gamma`.
     regularization : float
@@ -60,6 +68,8 @@ class RBFNetwork(Solver):
     References
     ----------
     Wang, Fang, Liu (2017), Stochastic compositional gradient descent; COLK, eq. (19), Section V.
+    Ghadimi, Ruszczynski, Wang (2020), A single timescale stochastic approximation method for nested
+    stochastic optimization: reference [56] of COLK, for "nasa".
 
     Examples
     --------
@@ -92,13 +102,14 @@ class RBFNetwork(Solver):
         regularization: float,
         batch_size: int = 2,
     ) -> None:
-        if risk is not None and risk.n_inner > 0 and as_tracker(risk.tracker).rule != "scgd":
+        rule = "scgd" if risk is None or risk.n_inner == 0 else as_tracker(risk.tracker).rule
+        if rule not in ("scgd", "nasa"):
             raise ValueError(
-                f"The risk {risk!r} is tracked by the rule {as_tracker(risk.tracker).rule!r}, but "
-                "the network is trained by SCGD. Give the risk tracker=Tracker('scgd', ...)."
+                f"The risk {risk!r} is tracked by the rule {rule!r}, but the network is trained by "
+                "SCGD or NASA. Give the risk tracker=Tracker('scgd', ...) or Tracker('nasa', ...)."
             )
         self._step_size = check_real("step_size", step_size, low=0.0, open_low=True)
-        self._shrink = 1.0 - self._step_size * check_real("regularization", regularization, low=0.0)
+        self._ridge = check_real("regularization", regularization, low=0.0)
         self._size = check_integer("batch_size", batch_size, low=1, high=len(y))
         self._kernel, self._centres = kernel, np.asarray(centres, np.float64)
         self._X, self._y = X, np.asarray(y, np.float64)[:, np.newaxis]
@@ -107,8 +118,17 @@ class RBFNetwork(Solver):
         self._sums: Array | None = None
         #: What is minimised, with the tracked expectation ``inner`` of a risk.
         self.objective: Any = make_objective(loss, risk)
-        #: Weights of the centres, shape (n_centres,).
-        self.weights = np.zeros(len(self._centres))
+        # The averaged direction of NASA is a second row.
+        self._weights = np.zeros((getattr(self.objective, "copies", 1), len(self._centres)))
+        self._mixing: Array | None = self.objective.mixing(
+            self._step_size, self._ridge, len(self._weights)
+        )
+
+    @property
+    def weights(self) -> Array:
+        """Weights of the centres, shape (n_centres,)."""
+        weights: Array = self._weights[0]
+        return weights
 
     def _features(self, X: Floats) -> Array:
         return np.asarray(self._kernel(X, self._centres), np.float64)
@@ -135,11 +155,15 @@ class RBFNetwork(Solver):
         batch = Batch(self._X[rows], self._y[rows], np.ones(self._size))
         # A run that diverges is reported by the check below, once.
         with np.errstate(over="ignore", invalid="ignore"):
-            values = (Z @ self.weights)[:, np.newaxis]
+            values = np.column_stack([Z @ weights for weights in self._weights])
             slopes = self.objective.slopes(values, batch)[0]
             self.objective.update(values, batch, self._step_size)
-            self.weights *= self._shrink
-            self.weights -= self._step_size * (slopes[:, 0] @ Z)
+            if self._mixing is None:
+                self._weights *= 1.0 - self._step_size * self._ridge
+            else:
+                self._weights = self._mixing.T @ self._weights
+            for weights, slope in zip(self._weights, slopes.T, strict=True):
+                weights -= self._step_size * (slope @ Z)
         self._n_steps += 1
         measured = np.array(self.objective.measured())
         self._sums = measured if self._sums is None else self._sums + measured

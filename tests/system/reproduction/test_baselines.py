@@ -442,6 +442,29 @@ def test_the_network_follows_the_formulas_of_scgd(clip):
     assert (n_clipped > 0) == (clip is not None)
 
 
+def test_the_network_follows_the_formulas_of_nasa():
+    X, y = paired_rows(60)
+    weight, beta, rho, step = 0.4, 0.05, 0.2, 0.1
+    tracker = Tracker("nasa", rate=beta, pairs="stream", direction_rate=rho)
+    risk = Variance(weight, units=1.0, max_deviation=None, tracker=tracker)
+    network = RBFNetwork(
+        X, y, KERNEL, CENTRES, Squared(), risk, step_size=step, regularization=RIDGE
+    )
+    w, d, g = np.zeros(12), np.zeros(12), None
+    for t in range(60):
+        (z, z2), (u, u2) = KERNEL(X[2 * t : 2 * t + 2], CENTRES), y[2 * t : 2 * t + 2]
+        h = 0.5 * (z2 @ w - u2) ** 2
+        g = h if g is None else (1 - beta) * g + beta * h
+        a = max(1.0 + 2.0 * weight * (0.5 * (z @ w - u) ** 2 - g), 0.0)
+        gradient = a * (z @ w - u) * z + (1.0 - a) * (z2 @ w - u2) * z2
+        d = (1 - rho) * d + rho * gradient
+        w = (1.0 - step * RIDGE) * w - step * d
+        network.step()
+        assert_allclose(network.weights, w, rtol=1e-9, atol=1e-12)
+    assert network.objective.inner == pytest.approx([g])
+    assert network.weights.shape == (12,)
+
+
 def variance(losses):
     return losses.mean() + 0.3 * losses.var()
 
@@ -495,7 +518,7 @@ def test_the_network_says_that_it_diverged_and_what_to_change():
         advance(network, 400)
 
 
-def test_the_network_refuses_trackers_that_are_not_scgd():
+def test_the_network_refuses_trackers_of_other_rules():
     X, y = regression()
-    with pytest.raises(ValueError, match=r"trained by SCGD.*Tracker\('scgd'"):
+    with pytest.raises(ValueError, match=r"trained by SCGD or NASA.*Tracker\('scgd'"):
         RBFNetwork(X, y, KERNEL, CENTRES, Squared(), Variance(), **BUDGETED)

@@ -5,9 +5,10 @@
     python benchmarks/reproduce.py --write    # only the page and the times
 
 Results are kept in ``benchmarks/results/reproduction.jsonl``, a line for each experiment, and the
-figures in ``benchmarks/results/reproduction``. The page has nothing that is not in them,
-but for what the catalogue of the papers' tables and figures says (``mercer reproduce --list``),
-and the numbers that the papers print. The times that the list shows are theirs, too.
+figures in ``benchmarks/results/reproduction``. The page has nothing that is not in them, but for
+what the table of all things in the papers says (``src/mercer_reproduction/things.csv`` and the
+catalogue of ``mercer reproduce --list``), and the numbers that the papers print. The times that
+the list shows are theirs, too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import _common
@@ -30,8 +32,9 @@ PAGE = HERE.parent / "docs" / "reproduction.md"
 TIMES = HERE.parent / "src" / "mercer_reproduction" / "run_times.json"
 HEAD = """# Reproduction of the papers
 
-This library implements the methods of four papers. This page repeats the tables and figures of
-these papers with the library. For each one it says whether the paper's result was found again.
+This library implements the methods of four papers. This page lists everything in these papers, and
+whether it is in the library. Then it repeats their tables and figures with the library. For each
+one it says whether the paper's result was found again.
 
 - `mercer reproduce` lists the experiments. `mercer reproduce NAME` runs one of them.
 - Every number of ours comes from `benchmarks/results/reproduction.jsonl`. A run of the experiment
@@ -69,16 +72,29 @@ Words that stand in many tables:
 - **Huber(1)** and **Huber(.1)**: Huber's loss, which grows only linearly above the number in
   brackets. It is a robust loss: single wrong labels move the model little.
 - **AUC** and other general words are explained in the [glossary](glossary.md).
+"""
+THINGS = """## What of the papers is here
 
-## Tables and figures
-
-This table has every table and figure of the papers, and what became of it.
-`mercer reproduce --list` prints it, too. The states mean:
+These tables have everything in the papers: every algorithm, equation, variant, rule for a
+parameter, bound, loss, task, experiment, table and figure. Propositions that only serve a proof
+have no row. The states mean:
 
 {states}
 
-Minutes are CPU minutes of a full run on one thread. "~" marks an estimate, whose source is in
-`benchmarks/results/reproduction_estimates.json`. "-" means that there is nothing to run.
+"Found, with changes" says that what the paper says was found, with other data or settings than
+those of the paper. The column `where` has what you type: `recipes.polk` is `mercer.recipes.polk`,
+and `KernelRanker(loss=)` is the parameter `loss` of `mercer.KernelRanker`. The column `checked`
+links to tests, and to the experiments below.
+
+{counts}
+"""
+EXPERIMENTS = """## Experiments
+
+`mercer reproduce NAME` runs one of them. `mercer reproduce --list` tells of each table and figure
+what became of it, and with which data. Minutes are CPU minutes of a full run on one thread. "~"
+marks an estimate, whose source is in `benchmarks/results/reproduction_estimates.json`.
+
+{table}
 """
 TARGETS = """## Targets
 
@@ -125,23 +141,66 @@ def run_times(records, estimates):
     return times
 
 
-def catalogue(records):
-    """Rows of the table of the papers' items, with links to the experiments that were run."""
-    from mercer_reproduction import experiments
-    from mercer_reproduction.command._catalogue_view import catalogue_rows, minutes_in_words
+def links(records):
+    """Links to the sections of the experiments that were run, by their names."""
+    return {record["name"]: f"[{record['name']}](#{record['name']})" for record in records}
 
-    links = {record["name"]: f"[{record['name']}](#{record['name']})" for record in records}
+
+def counts():
+    """Rows of the table of how many things of each paper have which state."""
+    from mercer_reproduction._catalogue import PAPERS
+    from mercer_reproduction._things import STATES, things
+
+    found = Counter((thing.paper, thing.state) for thing in things())
+    rows = [{"paper": paper} | {state: found[paper, state] for state in STATES} for paper in PAPERS]
+    rows.append({"paper": "all"} | {state: sum(row[state] for row in rows) for state in STATES})
+    return [row | {"all": sum(row[state] for state in STATES)} for row in rows]
+
+
+def thing_rows(paper, records):
+    """Rows of the table of the things of a paper."""
+    from mercer_reproduction._things import things
+
+    linked = links(records)
     return [
         {
-            "item": row["paper"] if row["item"] == "-" else f"{row['paper']} {row['item']}",
-            "shows": row["shows"],
-            "state": f"**{row['state']}**: {row['why']}",
-            "run by": ", ".join(links.get(name, name) for name in row["experiments"]) or "-",
-            "data": row["data"] or "-",
-            "minutes": minutes_in_words(row["minutes"], row["minutes_exact"]),
+            "place": thing.place,
+            "what": thing.what,
+            "state": f"**{thing.state}**",
+            "where": ", ".join(f"`{name}`" for name in thing.where) or "-",
+            "checked": ", ".join(
+                [f"[{Path(name).stem}](../tests/{name})" for name in thing.tests]
+                + [linked.get(name, name) for name in thing.experiments]
+            )
+            or "-",
+            "why": thing.why or "-",
         }
-        for row in catalogue_rows(experiments())
+        for thing in things()
+        if thing.paper == paper
     ]
+
+
+def experiment_rows(records):
+    """Rows of the table of experiments, with what they repeat, need and take."""
+    from mercer_reproduction import experiments
+    from mercer_reproduction._catalogue import CATALOGUE, OWN_STUDIES, data_sets, run_minutes
+    from mercer_reproduction.command._catalogue_view import minutes_in_words
+
+    linked = links(records)
+    rows = []
+    for experiment in experiments():
+        name = experiment.name
+        places = [f"{item.paper} {item.place}" for item in CATALOGUE if name in item.experiments]
+        own = f"our own study: {OWN_STUDIES[name]}" if name in OWN_STUDIES else ""
+        rows.append(
+            {
+                "experiment": linked.get(name, name),
+                "repeats": ", ".join(places) or own,
+                "data": data_sets(experiment.needs_data) or "-",
+                "minutes": minutes_in_words(*(run_minutes((name,)) or (None, None))),
+            }
+        )
+    return rows
 
 
 def kinds_of_noise():
@@ -164,11 +223,15 @@ def page():
     records = results()
     if not records:
         return HEAD + "\nNo experiment has been run with its full settings yet.\n"
-    from mercer_reproduction._catalogue import PAPERS, STATES
+    from mercer_reproduction._catalogue import PAPERS
+    from mercer_reproduction._things import STATES
 
     head = HEAD.format(
         papers="\n".join(f"- **{name}**: {title}." for name, title in PAPERS.items()),
+    )
+    lead = THINGS.format(
         states="\n".join(f"- **{state}**: {meaning}." for state, meaning in STATES.items()),
+        counts=_common.markdown(counts()),
     )
     columns = ("name", "measured", "paper", "target", "met")
     targets = [
@@ -177,7 +240,11 @@ def page():
         for record in records
         for target in record["targets"]
     ]
-    parts = [head, _common.markdown(catalogue(records)) + "\n"]
+    parts = [head, lead]
+    for paper, title in PAPERS.items():
+        table = _common.markdown(thing_rows(paper, records))
+        parts.append(f"### {paper}\n\n{title}.\n\n{table}\n")
+    parts.append(EXPERIMENTS.format(table=_common.markdown(experiment_rows(records))))
     parts.append(f"{TARGETS}\n{_common.markdown(targets)}\n")
     for record in records:
         machine = ", ".join(f"{k} {v}" for k, v in record["environment"].items())

@@ -199,6 +199,21 @@ def test_pairs_take_a_ridge_for_each_step():
     assert_allclose(model.predict_pair(X[:-1], X[1:]), pairs, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("loss", "L", "theta"),
+    [("logistic", 0.25, 0.8), ("squared_hinge", 2, 5 / 6), ("least_squares_margin", 2, 5 / 6)],
+)
+def test_steps_of_pairs_are_the_largest_of_theorems_3_and_4(loss, L, theta):
+    # The difference kernel of a Gaussian is at most 2.
+    largest = PowerDecay(1.0 / (4.0 * 2.0 * L), theta)
+    models = [recipes.unregularized_pairs(loss, kernel=KERNEL)]
+    models.append(recipes.unregularized_pairs(loss, kernel=KERNEL, step_size=largest))
+    by_name, written = (
+        model.partial_fit(X, LABELS).predict_pair(X[:-1], X[1:]) for model in models
+    )
+    assert_allclose(by_name, written, **CLOSE)
+
+
 @pytest.mark.parametrize("name", recipes.__all__)
 def test_recipes_are_plain_estimators(name):
     model = getattr(recipes, name)(kernel=KERNEL)

@@ -266,7 +266,18 @@ def test_the_list_has_no_options_of_a_run(capsys):
 
 
 def test_the_page_links_only_to_experiments_that_were_run(script):
-    rows = script.catalogue([{"name": "dsg-adult"}])
-    assert len(rows) == len(CATALOGUE) + len(OWN_STUDIES)
-    linked = [row for row in rows if "](#" in row["run by"]]
-    assert [row["item"] for row in linked] == ["DSG Table 4", "DSG Fig. 6 (1, 4)"]
+    rows = script.experiment_rows([{"name": "dsg-adult"}])
+    assert len(rows) == len(NAMES)
+    [linked] = [row for row in rows if "](#" in row["experiment"]]
+    assert linked["experiment"] == "[dsg-adult](#dsg-adult)"
+    assert linked["repeats"] == "DSG Table 4, DSG Fig. 6 (1, 4)"
+
+
+def test_the_page_says_of_every_experiment_what_it_repeats(script):
+    rows = {row["experiment"]: row for row in script.experiment_rows([])}
+    assert set(rows) == set(NAMES)
+    for name, row in rows.items():
+        assert row["repeats"].startswith("our own study: ") == (name in OWN_STUDIES)
+        assert row["repeats"]
+    assert rows["dsg-gp"]["data"] == "-"
+    assert rows["dsg-adult"]["data"] == "adult"

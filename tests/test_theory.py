@@ -23,7 +23,7 @@ from mercer.losses import (
     Squared,
     SquaredHinge,
 )
-from mercer.schedules import Constant, InverseTime, PowerDecay, Relative
+from mercer.schedules import Constant, InverseTime, PowerDecay, Relative, Schedule
 
 ACTIVATING = [Logistic(), SquaredHinge(), LeastSquaresMargin(), QNormHinge(1.2), QNormHinge(1.7)]
 SMOOTH = {
@@ -473,7 +473,9 @@ def test_conditions_of_pairs_are_those_of_the_sums(loss, theta):
         (Relative(Relative(Constant(0.2), unit=2.0).schedule, unit=3.0), (True, False)),
         (lambda t: 1 / t, (None, None)),
     ],
-    ids=repr,
+    ids=lambda value: (
+        "function" if callable(value) and not isinstance(value, Schedule) else repr(value)
+    ),
 )
 def test_conditions_of_rows_are_those_of_theorem_1(schedule, expected):
     got = theory.check_steps(schedule, "logistic")

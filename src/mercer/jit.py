@@ -44,7 +44,7 @@ _ROOT = Path(__file__).parent
 _PACKAGE_FOLDER = _ROOT / "__pycache__" / "compiled"
 # Compiled functions may call functions in these files and in their own, and no others.
 _NUMERICS = "numerics/*.py"
-_CALLED = (_NUMERICS, "features/*.py", "kernels/*.py", "losses.py", "maps/*.py")
+_CALLED = (_NUMERICS, "features/*.py", "kernels/*.py", "losses.py", "risks.py", "maps/*.py")
 _LOG = logging.getLogger("mercer.compile")
 _NOTICEABLE = 1.0  # seconds of compiling before a message
 _OBJECTS = 20_000  # new objects between two garbage collections while compiling

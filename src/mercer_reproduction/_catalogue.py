@@ -289,7 +289,7 @@ CATALOGUE: tuple[Item, ...] = (
             "Fig. 6 (3, 6)",
             "forest cover types: SVM solvers",
             _IN_PART,
-            "In equal time, too, k-SDCA and NORMA err less than DSG. Our kernel is narrower.",
+            "k-SDCA and NORMA err less. With the printed kernel DSG's plain steps err on 24 %.",
             ("dsg-covtype",),
         ),
         (

@@ -261,7 +261,7 @@ OTHER_SETTINGS = {
     "kernel (then the default, now Gaussian(length_scale=2.0))": {
         "options": {"kernel": Gaussian(2.0)}
     },
-    "expansion (then KOMP(max_size=40), now KOMP(max_size=41))": {
+    "expansion (then KOMP(max_size=40, power=1.5), now KOMP(max_size=41, power=1.5))": {
         "options": {"expansion": KOMP(max_size=41)}
     },
     "exclude (then none, now c)": {"exclude": ["c"]},

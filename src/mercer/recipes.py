@@ -3,15 +3,13 @@
 A recipe returns an unfitted estimator. Its arguments have the papers' symbols and units, so numbers
 of a paper can be copied. Other choices are changed by ``set_params``, in the library's units.
 
-====================== ======================================================================
-:func:`polk`           POLK: functional gradient steps, kept sparse by KOMP
-:func:`colk`           COLK: the same under a risk, with two rows a step and a tracked mean
-:func:`dsg`            doubly stochastic gradients: random features drawn from seeds
-:func:`unregularized`  Ying & Zhou: falling steps in place of a ridge
-:func:`unregularized_pairs`  Ying & Zhou: the same on pairs of rows
-:func:`norma`          NORMA: the oldest points are dropped
-:func:`bsgd`           BSGD: a budget of points
-====================== ======================================================================
+- :func:`polk`: POLK, functional gradient steps, kept sparse by KOMP
+- :func:`colk`: COLK, the same under a risk, with two rows a step and a tracked mean
+- :func:`dsg`: doubly stochastic gradients, on random features drawn from seeds
+- :func:`unregularized`: Ying & Zhou, falling steps in place of a ridge
+- :func:`unregularized_pairs`: Ying & Zhou, the same on pairs of rows
+- :func:`norma`: NORMA, the oldest points are dropped
+- :func:`bsgd`: BSGD, a budget of points
 
 They are the papers' algorithms, not the best that the library has:
 :doc:`/algorithms` compares them with its defaults.

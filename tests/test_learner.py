@@ -434,6 +434,7 @@ def test_the_ridge_may_depend_on_the_step(single):
     expected = gaussian_gram(GRID, X, LENGTH_SCALE) @ expected
     assert_allclose(model.decision_function(GRID), expected[:, 0], rtol=1e-9, atol=1e-12)
     assert model.get_params()["regularization"] is ridge
+    assert model.learner_.ridge == ridge(51)
 
 
 @pytest.mark.usefixtures("each_path")

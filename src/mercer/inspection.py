@@ -139,7 +139,7 @@ def _of_steps(estimator: Any) -> dict[str, Any]:
         "expansion": repr(function.expansion),
         "random_features": _blocks(function),
         "step_size": float(history.step_size[-1]) if len(history) else None,
-        "regularization": _ridge_of(learner),
+        "regularization": float(getattr(learner, "ridge", learner.regularization)),
         "batch_size": estimator.plan().batch_size,
         "rows_per_step": getattr(learner, "rows_per_step", None),
         "average": "none" if function.averaging is None else estimator.average,
@@ -276,13 +276,6 @@ def _correction_words(correction: Correction | None) -> str | None:
         return "a line in the sum of the parts"
     of = "it" if correction.features.kernel is None else "it and the inputs"
     return f"to the sum of the parts, a function of {of} on {n} points"
-
-
-def _ridge_of(learner: Any) -> float:
-    """Return the ridge parameter, of a schedule that of the next step."""
-    if callable(learner.regularization):
-        return float(learner.regularization(learner.function.n_steps + 1))
-    return float(getattr(learner, "ridge", learner.regularization))
 
 
 def _blocks(function: Any) -> str | None:

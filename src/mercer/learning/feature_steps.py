@@ -260,17 +260,12 @@ class FeatureLearner(StepLearner):
         n_outputs = self.function.n_outputs
         return self.function.expansion.plan(self.batch_size, n_outputs=n_outputs).rows_per_step
 
-    @property
-    def _ridge(self) -> float:
-        """Ridge parameter of the next step."""
-        return float(self.ridges(self.function.n_steps + 1, 1)[0])
-
     def _steps(self, n_rows: int | None = None) -> FeatureSteps:
         return FeatureSteps(
             self.automatic,
             self.curvature(),
             self.function.expansion.mode,
-            self._ridge,
+            self.ridge,
             self.rows_per_step if n_rows is None else n_rows,
             self.function.block_size,
             self.objective.lipschitz is None,
@@ -287,9 +282,10 @@ class FeatureLearner(StepLearner):
         else:
             size = float(self.step_size(t))
         # In cyclic mode, the ridge is part of the equations of the step and shrinks nothing.
-        free = self.function.expansion.mode == "cyclic" or self._falls_like_the_theorem()
-        self.check_steps(np.array([size]), t, np.array([0.0 if free else self._ridge]))
-        if t == 1 and not self._falls_like_the_theorem():
+        as_given = self._falls_like_the_theorem()
+        free = as_given or self.function.expansion.mode == "cyclic"
+        self.check_steps(np.array([size]), t, np.array([0.0 if free else self.ridge]))
+        if t == 1 and not as_given:
             self._steps().check(size, weights)
         return size
 
@@ -384,7 +380,7 @@ class FeatureLearner(StepLearner):
         """Take a step of ``share`` of the step size; if provisional, it is not noted anywhere."""
         f = self.function
         n_rows = len(batch)
-        step_size, ridge = share * self._step_size(batch, whole), self._ridge
+        step_size, ridge = share * self._step_size(batch, whole), self.ridge
         rows = self._batches(batch, prepared)
         values = batch.values
         others = self.objective.points(rows[0])[n_rows:]
@@ -543,7 +539,7 @@ class FeatureLearner(StepLearner):
                 self.function = trial = f.copy()
                 judges.values[:] = before
                 update = trial.move(
-                    gradient / n, covariance / n, step_size, self._ridge, self.curvature()
+                    gradient / n, covariance / n, step_size, self.ridge, self.curvature()
                 )
                 trial.apply(update, points, judges.values)
                 new = self._held_loss(judges)

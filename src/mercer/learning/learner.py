@@ -498,6 +498,12 @@ class StepLearner(Learner):
         values = [float(self.regularization(t)) for t in range(first, first + n_steps)]
         return np.array([check_real("regularization", value, low=0.0) for value in values])
 
+    @property
+    def ridge(self) -> float:
+        """Ridge parameter of the next step."""
+        t = self.function.n_steps + 1 if callable(self.regularization) else 1
+        return float(self.ridges(t, 1)[0])
+
     def check_steps(self, step_sizes: Array, first: int, ridges: Array) -> None:
         """Check step sizes before the first step is taken.
 

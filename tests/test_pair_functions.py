@@ -349,3 +349,10 @@ def test_kernels_are_matrices_of_pairs():
     assert kernel(X[:2], X[2:4], X[3:], X[:3]).shape == (2, 3)
     assert as_pair_kernel(kernel) is kernel
     assert isinstance(as_pair_kernel("mlpk"), PairKernel)
+    one = [[0.0]]
+    with pytest.raises(ValueError, match="`U1` and `U2` must be given both"):
+        kernel(one, one, one)
+    with pytest.raises(ValueError, match=r"`X1` and `X2` must be of one shape .* \(1, 1\) and"):
+        kernel(one, [[0.0, 1.0]])
+    with pytest.raises(ValueError, match="as many columns, got 2 and 1"):
+        kernel(X[:2], X[2:4], one, one)

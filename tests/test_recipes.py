@@ -10,7 +10,8 @@ import oracles_pairwise
 from mercer import KernelClassifier, KernelRanker, KernelRegressor, recipes
 from mercer.features import FeatureOptions
 from mercer.kernels import Gaussian
-from mercer.risks import CVaR, Semivariance, Variance
+from mercer.losses import QNormHinge
+from mercer.risks import CVaR, Mean, Mixture, Semivariance, Variance
 from mercer.schedules import PowerDecay
 from oracles import NaivePOLK, brute_force_komp, gaussian_gram
 
@@ -221,3 +222,48 @@ def test_recipes_are_plain_estimators(name):
     assert repr(clone(model)) == repr(model)
     with pytest.raises(ValueError, match="`loss` must be"):
         getattr(recipes, name)("nothing")
+
+
+def test_colk_takes_mixtures_of_risks():
+    mixed = recipes.colk(risk=0.5 * Variance(0.1) + CVaR(0.9), beta=0.2, kernel=KERNEL)
+    parts = mixed.risk.risks
+    assert [part.units for part in parts] == [0.5, 0.5] == [mixed.risk.units] * 2
+    assert parts[0].tracker.rate == 0.2
+    alone, sum_of_one = (
+        recipes.colk(risk=risk, kernel=KERNEL).partial_fit(X, TARGETS).predict(X)
+        for risk in (Variance(0.1), Mixture([Variance(0.1)], [1.0]))
+    )
+    assert_allclose(sum_of_one, alone, **CLOSE)
+    with pytest.raises(ValueError, match="`risk` must not be the mean"):
+        recipes.colk(risk=Mixture([Mean()], [1.0]))
+
+
+def test_settings_of_a_paper_may_be_schedules():
+    # The loss of COLK is twice the library's, so steps count twice and ridges half.
+    falling, ridge = PowerDecay(0.5, 0.5), PowerDecay(0.1, 1.0)
+    model = recipes.colk(risk=Variance(0.1), alpha=falling, regularization=ridge, kernel=KERNEL)
+    assert [model.step_size(t) for t in (1, 4)] == [1.0, 0.5]
+    assert [model.regularization(t) for t in (1, 4)] == [0.05, 0.0125]
+    assert model.partial_fit(X, TARGETS).model_order_ > 1
+    assert recipes.dsg("squared_hinge", nu=ridge).regularization(1) == 0.2
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: recipes.colk(alpha="a"), "`alpha` must be a finite number"),
+        (lambda: recipes.colk(K=-1.0), r"`K` must be a finite number in \[0, inf\), got -1.0"),
+        (lambda: recipes.colk(risk="cvar:0.9", tracker="x"), "`rule` must be one of"),
+        (lambda: recipes.dsg(theta="a"), "`theta` must be a finite number"),
+        (lambda: recipes.dsg(nu="auto"), "`nu` must be a finite number"),
+        (lambda: recipes.unregularized("hinge"), "must have a Hölder continuous slope"),
+        (lambda: recipes.unregularized_pairs("hinge"), "must have a Lipschitz continuous slope"),
+        (
+            lambda: recipes.unregularized_pairs(QNormHinge(1.5)),
+            "must have a Lipschitz continuous slope",
+        ),
+    ],
+)
+def test_wrong_settings_are_told_in_the_words_of_the_paper(call, match):
+    with pytest.raises(ValueError, match=match):
+        call()

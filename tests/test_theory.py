@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -162,6 +163,14 @@ def test_one_point_has_room_where_no_two_are_far_enough_apart():
     assert theory.packing_number(Gaussian(1.0), theory.Box((5.0, 5.0)), math.sqrt(2)) == 1
     assert theory.packing_number(Gaussian(1.0), theory.Box((1e-3,)), 0.1) == 1
     assert theory.packing_number(Gaussian(1.0), theory.Box((0.0, 0.0)), 0.1) == 1
+
+
+@pytest.mark.parametrize("side", [1e-3, 1.0, 1e100, 1e300])
+def test_packing_of_lines_of_any_length(side):
+    # |k_x - k_z|^2 = 2 - 2 exp(-r^2 / 2)
+    apart = math.sqrt(-2.0 * math.log1p(-(1e-4**2) / 2.0))
+    most = theory.packing_number(Gaussian(1.0), theory.Box((side,)), 1e-4)
+    assert_allclose(most, np.ceil(side / apart), rtol=1e-6)
 
 
 def test_packing_of_many_columns_is_infinite_rather_than_an_error():
@@ -552,6 +561,7 @@ COARSE = {
     "distance": 1.0,
     "solution_norm": 1.0,
 }
+AT_COLK = {"step_size": 0.01, "tracker_rate": 0.1, "tolerance": 0.0}
 OF_PAIRS = {"kernel_bound": 2.0, "solution_norm": 1.0, "variance": 0.1}
 BOX = theory.Box((1.0,))
 
@@ -634,6 +644,47 @@ BOX = theory.Box((1.0,))
         (
             lambda: theory.pairwise_rate(PowerDecay(0.5, 0.8), "logistic", **OF_PAIRS, delta=0.3),
             "`delta`",
+        ),
+        (
+            lambda: theory.check_steps(0.1, "logistic", pairs=True, kernel_bound="gaussian"),
+            "`kernel_bound`",
+        ),
+        (lambda: theory.check_steps(0.1, "logistic", kernel_bound=math.nan), "`kernel_bound`"),
+        (lambda: theory.pairwise_norm(lambda t: -1.0, "logistic", 5), "`schedule`"),
+        (lambda: theory.Rate(1.0, 0.5)(0), "`n_rows`"),
+        (lambda: theory.packing_number(Gaussian(1.0), BOX, 1e-9), "`distance`.*told apart"),
+        (lambda: theory.packing_number(Gaussian(1.0), theory.Box(1.0), 0.5), r"Box\(\(1.0,\)\)"),
+        *(
+            (partial(getattr(theory.COLKBounds(**COARSE), name), *args, **AT | wrong), match)
+            for name, args, names in (
+                ("regularization", (), ("step_size", "tracker_rate")),
+                ("tracking_error", (), ("step_size", "tracker_rate", "tolerance")),
+                ("squared_distance", (9,), ("step_size", "tracker_rate", "tolerance")),
+            )
+            for AT in [{one: AT_COLK[one] for one in names}]
+            for wrong, match in (
+                ({"step_size": math.nan}, "`step_size`"),
+                ({"tracker_rate": 0.0}, "`tracker_rate`"),
+                ({"tracker_rate": 1.5}, "`tracker_rate`"),
+                ({"tolerance": -1.0}, "`tolerance`"),
+            )
+            if next(iter(wrong)) in names
+        ),
+        *(
+            (
+                partial(
+                    theory.COLKBounds(**COARSE).squared_gradient,
+                    **{"n_steps": 9, "initial_gap": 1.0, "risk_curvature": 1.0} | AT_COLK | wrong,
+                ),
+                f"`{next(iter(wrong))}`",
+            )
+            for wrong in (
+                {"n_steps": 0},
+                {"tracker_rate": 0.0},
+                {"tolerance": -1.0},
+                {"initial_gap": -5.0},
+                {"risk_curvature": math.nan},
+            )
         ),
     ],
 )

@@ -22,11 +22,13 @@ from typing import Any
 
 from mercer.component import own_copy
 from mercer.estimators import KernelClassifier, KernelRanker, KernelRegressor
+from mercer.exceptions import ParameterError
 from mercer.expansions import KOMP, Budget, Expansion, Full, RandomFeatures
 from mercer.kernels import Kernel
 from mercer.losses import LeastSquaresMargin, Loss, Squared, SquaredHinge, as_loss
-from mercer.risks import CentralMoments, Mean, Risk, Tracker, as_risk
+from mercer.risks import CentralMoments, Mixture, Risk, Tracker, as_risk
 from mercer.schedules import PowerDecay, Relative
+from mercer.validation import check_real
 
 __all__ = ["bsgd", "colk", "dsg", "norma", "polk", "unregularized", "unregularized_pairs"]
 
@@ -48,12 +50,38 @@ def _model(loss: str | Loss, **settings: Any) -> KernelClassifier | KernelRegres
     return model
 
 
+def _times(name: str, value: Any, factor: float, *, positive: bool = False) -> Any:
+    """Return a number or a schedule of the paper in the library's units."""
+    if callable(value):
+        return value if factor == 1.0 else Relative(value, unit=factor)
+    return factor * check_real(name, value, low=0.0, open_low=positive)
+
+
+def _margin_loss(loss: str | Loss, exponent: float | None = None) -> Loss:
+    """Return a loss that the theorems of Ying & Zhou are about; of pairs for an exponent of 1."""
+    chosen = own_copy(as_loss(loss, "classification"))
+    known = chosen.hoelder_exponent
+    if known is None or exponent not in (None, known):
+        kind, names = "Hölder", "'squared_hinge', 'least_squares_margin' or QNormHinge(q)"
+        if exponent is not None:
+            kind, names = "Lipschitz", "'squared_hinge' or 'least_squares_margin'"
+        raise ParameterError(
+            f"`loss` must have a {kind} continuous slope to be learned without regularization, got "
+            f"{loss!r}: where the slope jumps, or the loss is none of one margin, the theorems "
+            "say nothing (Ying and Zhou, Definition 1).",
+            parameter="loss",
+            value=loss,
+            mend=f"Use 'logistic', {names}, or an estimator with a ridge.",
+        )
+    return chosen
+
+
 def polk(
     loss: str | Loss = "multiclass_hinge",
     *,
     eta: StepsLike = 6.0,
     K: float = 0.04,
-    regularization: float = 1e-6,
+    regularization: StepsLike = 1e-6,
     batch_size: int = 32,
     kernel: KernelLike = "gaussian",
 ) -> KernelClassifier | KernelRegressor:
@@ -73,7 +101,7 @@ def polk(
         :math:`\epsilon_t = K \eta_t^2`: eq. (22) with ``K=1``.
     K : float, default=0.04
         Parsimony constant :math:`K`.
-    regularization : float, default=1e-6
+    regularization : float or callable, default=1e-6
         Ridge parameter :math:`\lambda`.
     batch_size : int, default=32
         Rows of a step.
@@ -121,10 +149,10 @@ def colk(
     loss: str | Loss = "squared",
     *,
     risk: str | Risk | None = None,
-    alpha: float = 0.02,
+    alpha: StepsLike = 0.02,
     beta: float = 0.01,
     K: float = 5.0,
-    regularization: float = 1e-5,
+    regularization: StepsLike = 1e-5,
     tracker: str = "momentum",
     kernel: KernelLike = "gaussian",
 ) -> KernelClassifier | KernelRegressor:
@@ -140,16 +168,18 @@ def colk(
     loss : str or Loss, default="squared"
         Loss of a row.
     risk : str, Risk or None, default=None
-        Any of :mod:`mercer.risks` but the mean. Its deviations are those of the paper's loss, not
-        in units of a running scale. None is the paper's mean plus .1 times the central moments 2
-        to 4 (eq. (46)): ``CentralMoments(4, weight=0.1, clamp=False, max_deviation=None)``.
-    alpha : float, default=0.02
-        Step size :math:`\alpha` of the function.
+        Any of :mod:`mercer.risks` but the mean. Its ``units`` become those of the paper's loss,
+        not of a running scale, and its tracker is the one below. None is the paper's mean plus .1
+        times the central moments 2 to 4 (eq. (46)):
+        ``CentralMoments(4, weight=0.1, clamp=False, max_deviation=None)``.
+    alpha : float or callable, default=0.02
+        Step size :math:`\alpha` of the function. With a schedule the tolerance is
+        :math:`\epsilon_t = K \alpha_t^2`.
     beta : float, default=0.01
         Step size :math:`\beta` of the tracker, in (0, 1].
     K : float, default=5.0
         Constant :math:`K` of the tolerance.
-    regularization : float, default=1e-5
+    regularization : float or callable, default=1e-5
         Ridge parameter :math:`\lambda`.
     tracker : {"scgd", "momentum", "nasa"}, default="momentum"
         ``"scgd"`` is eq. (19), ``"momentum"`` eq. (20), and ``"nasa"`` averages the directions of
@@ -194,31 +224,40 @@ def colk(
     half = 0.5 if isinstance(chosen, Squared) else 1.0
     printed = CentralMoments(4, weight=0.1, clamp=False, max_deviation=None)
     mine = own_copy(as_risk(risk) or printed)
-    if isinstance(mine, Mean):
-        raise ValueError(
-            f"`risk` must not be the mean, got {risk!r}: it has nothing to track. Use `polk`."
+    if not (mine.n_inner or mine.n_scalars):
+        raise ParameterError(
+            f"`risk` must not be the mean, got {risk!r}: it has nothing to track.",
+            parameter="risk",
+            value=risk,
+            mend="Use `polk`.",
         )
-    paired = mine.n_inner > 0
-    settings: dict[str, Any] = {"units": half}
-    if paired:
-        settings["tracker"] = Tracker(tracker, rate=beta, pairs="stream")
-    mine.set_params(**settings)
+    _track(mine, half, Tracker(tracker, rate=beta, pairs="stream"))
     return _model(
         chosen,
         risk=mine,
         kernel=kernel,
-        expansion=KOMP(parsimony=K * half**2, power=2.0),
-        step_size=alpha / half,
-        regularization=regularization * half,
-        batch_size=2 if paired else 1,
+        expansion=KOMP(parsimony=check_real("K", K, low=0.0) * half**2, power=2.0),
+        step_size=_times("alpha", alpha, 1 / half, positive=True),
+        regularization=_times("regularization", regularization, half),
+        batch_size=2 if mine.n_inner else 1,
     )
+
+
+def _track(risk: Risk, units: float, tracker: Tracker) -> None:
+    """Let a risk and its parts have these units and this tracker."""
+    risk.set_params(units=units)
+    if isinstance(risk, Mixture):
+        for part in risk.risks:
+            _track(part, units, tracker)
+    elif risk.n_inner:
+        risk.set_params(tracker=tracker)
 
 
 def dsg(
     loss: str | Loss = "hinge",
     *,
     theta: float | None = None,
-    nu: float = 1e-6,
+    nu: StepsLike = 1e-6,
     B: int = 64,
     m: int = 32,
     kernel: KernelLike = "gaussian",
@@ -239,7 +278,7 @@ def dsg(
         Steps :math:`\gamma_t = \theta / t`. Theorem 4 asks for :math:`\theta\nu` in (1, 2) or a
         whole number. The paper prints no :math:`\theta`; None takes the library's automatic steps,
         which begin with the largest stable one and approach :math:`1 / (\nu t)`.
-    nu : float, default=1e-6
+    nu : float or callable, default=1e-6
         Ridge parameter :math:`\nu`.
     B : int, default=64
         Rows of a step; 1 in the paper's Algorithm 1.
@@ -281,12 +320,13 @@ def dsg(
     """
     chosen = own_copy(as_loss(loss))
     twice = 2.0 if isinstance(chosen, SquaredHinge) else 1.0
+    theta = None if theta is None else check_real("theta", theta, low=0.0, open_low=True)
     return _model(
         chosen,
         kernel=kernel,
         expansion=RandomFeatures(m, mode="faithful", paired=False, design="iid", seed=seed),
         step_size="auto" if theta is None else PowerDecay(theta / twice, 1.0),
-        regularization=nu * twice,
+        regularization=_times("nu", nu, twice),
         batch_size=B,
         average=average,
     )
@@ -296,7 +336,7 @@ def norma(
     loss: str | Loss = "hinge",
     *,
     eta: StepsLike = 0.1,
-    regularization: float = 0.01,
+    regularization: StepsLike = 0.01,
     tau: int | None = 1000,
     kernel: KernelLike = "gaussian",
 ) -> KernelClassifier | KernelRegressor:
@@ -311,7 +351,7 @@ def norma(
         Loss of a row.
     eta : float or callable, default=0.1
         Step size :math:`\eta`; for falling steps ``PowerDecay(0.1, 0.5)``.
-    regularization : float, default=0.01
+    regularization : float or callable, default=0.01
         Ridge parameter :math:`\lambda`. What is dropped has shrunk by
         :math:`(1 - \eta\lambda)^\tau`.
     tau : int or None, default=1000
@@ -352,7 +392,7 @@ def bsgd(
     loss: str | Loss = "multiclass_hinge",
     *,
     eta: StepsLike = 1.0,
-    regularization: float = 1e-6,
+    regularization: StepsLike = 1e-6,
     size: int = 129,
     strategy: str = "merge",
     kernel: KernelLike = "gaussian",
@@ -369,7 +409,7 @@ def bsgd(
     eta : float or callable, default=1.0
         Step size :math:`\eta`. Steps like those of Pegasos are
         ``InverseTime(1 / regularization, offset=1)``.
-    regularization : float, default=1e-6
+    regularization : float or callable, default=1e-6
         Ridge parameter :math:`\lambda`.
     size : int, default=129
         Largest number of points.
@@ -485,14 +525,7 @@ def unregularized(
     >>> bool(model.score(X, y) > 0.95)
     True
     """
-    chosen = own_copy(as_loss(loss, "classification"))
-    if chosen.hoelder_exponent is None:
-        raise ValueError(
-            "`loss` must have a Hölder continuous slope to be learned without regularization, got "
-            f"{loss!r}: where the slope jumps, or the loss is none of one margin, the theorems "
-            "say nothing (Ying and Zhou, Definition 1). Use 'logistic', 'squared_hinge', "
-            "'least_squares_margin' or QNormHinge(q), or KernelClassifier with a ridge."
-        )
+    chosen = _margin_loss(loss)
     if isinstance(step_size, str) and step_size == "auto":
         first = _TWO_SIDED if isinstance(chosen, LeastSquaresMargin) else _BOLD
         step_size = Relative(PowerDecay(first, 0.5))
@@ -534,8 +567,9 @@ def unregularized_pairs(
     step_size : float, callable, "auto" or "theory", default="theory"
         ``"theory"`` is :math:`\gamma_t = c\,t^{-\theta}` with the largest c of Theorem 3 or 4 and
         :math:`\theta = 4/5` (losses of bounded slope) or 5/6; as in :class:`mercer.KernelRanker`.
-    pair_kernel : str or PairKernel, default="difference"
-        Kernel of pairs made from ``kernel``, as in :class:`mercer.KernelRanker`.
+    pair_kernel : str, PairKernel, array-like or callable, default="difference"
+        Kernel of pairs: made from ``kernel``, or any function of two pairs
+        (:class:`mercer.kernels.FunctionPairKernel`), as in :class:`mercer.KernelRanker`.
     kernel : str, Kernel or callable, default="gaussian"
         Kernel of rows.
 
@@ -543,6 +577,11 @@ def unregularized_pairs(
     -------
     model : KernelRanker
         Not fitted yet.
+
+    Raises
+    ------
+    ValueError
+        If the slope of the loss is not Lipschitz continuous.
 
     Notes
     -----
@@ -563,7 +602,7 @@ def unregularized_pairs(
     True
     """
     return KernelRanker(
-        own_copy(as_loss(loss, "classification")),
+        _margin_loss(loss, 1.0),
         pair_kernel=pair_kernel,
         pair_label="difference",
         buffer="all",

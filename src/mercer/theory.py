@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -55,6 +55,10 @@ __all__ = [
 Array = NDArray[np.float64]
 
 
+#: Of kernels at nearer points 1 - k is mostly rounding.
+_LEAST_DISTANCE = 1e-6
+
+
 def _positive(**values: float) -> list[float]:
     return [check_real(name, value, low=0, open_low=True) for name, value in values.items()]
 
@@ -66,6 +70,11 @@ def _not_negative(**values: float) -> list[float]:
 def _between(name: str, value: float, low: float, high: float, why: str = "") -> float:
     """Return a number that lies between two others and is neither."""
     return check_real(name, value, low=low, high=high, open_low=True, open_high=True, why=why)
+
+
+def _rate(value: float) -> float:
+    """Return the rate of a tracker."""
+    return check_real("tracker_rate", value, low=0, high=1, open_low=True)
 
 
 def _of_loss(name: str, value: float | str | Loss, attribute: str) -> float:
@@ -395,7 +404,12 @@ def packing_number(kernel: str | Kernel, domain: Box | Ball, distance: float) ->
     20.0
     """
     kernel = as_kernel(kernel)
-    (distance,) = _positive(distance=distance)
+    check_real(
+        "distance",
+        distance,
+        low=_LEAST_DISTANCE,
+        why="Kernels at nearer points cannot be told apart in double precision.",
+    )
     if not isinstance(domain, Box | Ball):
         raise ParameterError(
             f"`domain` must be a Box or a Ball, got {domain!r}.",
@@ -403,8 +417,16 @@ def packing_number(kernel: str | Kernel, domain: Box | Ball, distance: float) ->
             value=domain,
             mend="Write Box((1.0, 2.0)), with the length of each column, or Ball(1.0, 2).",
         )
+    lengths = domain.sides if isinstance(domain, Box) else (domain.radius,)
+    if not isinstance(lengths, Sequence):
+        raise ParameterError(
+            f"`domain` must have the length of each column, got {domain!r}.",
+            parameter="domain",
+            value=domain,
+            mend=f"Write Box(({lengths!r},)) for one column.",
+        )
     dimension = check_integer("domain.dimension", domain.dimension, low=1)
-    for length in domain.sides if isinstance(domain, Box) else (domain.radius,):
+    for length in lengths:
         check_real("domain", length, low=0)
     if not isinstance(kernel, DistanceKernel | Cauchy):
         raise ParameterError(
@@ -424,8 +446,12 @@ def packing_number(kernel: str | Kernel, domain: Box | Ball, distance: float) ->
     diameter = domain._diameter()
     if excess(diameter) <= 0:
         return 1.0
+    near = diameter
+    while excess(near) > 0:
+        near /= 2
+    root = brentq(excess, near, 2 * near, xtol=1e-300, rtol=1e-14)
     with np.errstate(over="ignore"):
-        return float(domain._most(brentq(excess, 0.0, diameter, xtol=1e-300, rtol=1e-14)))
+        return float(domain._most(root))
 
 
 def polk_model_order(
@@ -690,7 +716,8 @@ class COLKBounds:
         regularization : float
             Theorems 1 and 2 are about this ridge.
         """
-        ratio = step_size / tracker_rate
+        (step_size,) = _positive(step_size=step_size)
+        ratio = step_size / _rate(tracker_rate)
         return self._curvature * self.inner_slope**2 * ratio + self.strong_convexity
 
     def tracking_error(self, *, step_size: float, tracker_rate: float, tolerance: float) -> float:
@@ -706,6 +733,11 @@ class COLKBounds:
         error : float
             Of the rule "momentum" of :class:`~mercer.risks.Tracker`, at every step (eq. (63)).
         """
+        (step_size,), (tolerance,) = (
+            _positive(step_size=step_size),
+            _not_negative(tolerance=tolerance),
+        )
+        tracker_rate = _rate(tracker_rate)
         drift = step_size**2 * self.gradient_variance + 2 * tolerance**2
         noise = 2 * tracker_rate * self.inner_variance
         return 2 * self.inner_lipschitz**2 * drift / tracker_rate + noise
@@ -739,6 +771,8 @@ class COLKBounds:
             1 / self.strong_convexity,
             "The theorem asks for steps below 1 / `strong_convexity`.",
         )
+        n_steps, tolerance = _not_negative(n_steps=n_steps, tolerance=tolerance)
+        tracker_rate = _rate(tracker_rate)
         z1, z2, z3, z4 = self.z
         start = math.exp(n_steps * math.log1p(-step_size * self.strong_convexity))
         noise = z1 * step_size**2 + z2 * tracker_rate**2 + z3 * tolerance + z4 * tolerance**2
@@ -825,6 +859,11 @@ class COLKBounds:
         ----------
         COLK, Theorem 3, eqs. (44) and (79), and Lemma 3.
         """
+        n_steps = check_real("n_steps", n_steps, low=1)
+        tolerance, initial_gap, risk_curvature = _not_negative(
+            tolerance=tolerance, initial_gap=initial_gap, risk_curvature=risk_curvature
+        )
+        tracker_rate = _rate(tracker_rate)
         curvature = _of_loss("outer_curvature", self.outer_curvature, "curvature")
         most = tracker_rate / (4 * self._curvature * curvature * self.inner_slope**2)
         check_real(
@@ -1216,7 +1255,7 @@ def check_steps(
     loss: str | Loss,
     *,
     pairs: bool = False,
-    kernel_bound: float | str | Kernel | None = None,
+    kernel_bound: float | None = None,
     warn: bool = False,
 ) -> StepConditions:
     r"""Tell whether steps fulfil the conditions under which unregularised learning converges.
@@ -1236,7 +1275,7 @@ def check_steps(
         Loss of margins with a Hölder continuous slope; with pairs, a Lipschitz continuous one.
     pairs : bool, default=False
         Whether the algorithm learns from pairs (:class:`~mercer.KernelRanker`).
-    kernel_bound : float, str or Kernel, default=None
+    kernel_bound : float or None, default=None
         Bound on the kernel of pairs, :math:`\tilde\kappa^2`
         (:meth:`~mercer.kernels.PairKernel.bound`). Without it steps that are not ``Relative``
         cannot be judged.
@@ -1277,6 +1316,8 @@ def check_steps(
     True
     """
     known = _activating(loss, pairs=pairs)
+    if kernel_bound is not None:
+        (kernel_bound,) = _positive(kernel_bound=kernel_bound)
     steps = as_schedule(schedule)
     inner, relative = steps, False
     while isinstance(inner, Relative):
@@ -1292,7 +1333,7 @@ def check_steps(
     if pairs and power is not None and relative:
         small = inner(1) <= 0.25  # the unit is 1 / (L kappa²)
     elif pairs and power is not None and kernel_bound is not None:
-        small = 4 * known.constant * _of_kernel("kernel_bound", kernel_bound) * steps(1) <= 1
+        small = 4 * known.constant * kernel_bound * steps(1) <= 1
     conditions = StepConditions(
         None if power is None else power <= 1,
         None if power is None else power > least,
@@ -1427,7 +1468,8 @@ class Rate(NamedTuple):
     exponent: float
 
     def __call__(self, n_rows: float) -> float:
-        """Value after ``n_rows`` rows."""
+        """Value after ``n_rows`` rows, 1 at least."""
+        n_rows = check_real("n_rows", n_rows, low=1)
         return float(self.constant * n_rows**-self.exponent)
 
 
@@ -1519,14 +1561,15 @@ def pairwise_norm(schedule: Any, loss: str | Loss, n_rows: int) -> float:
     """
     known, steps = _activating(loss, pairs=True), as_schedule(schedule)
     last = check_integer("n_rows", n_rows, low=1)
-    return math.sqrt(known.norm_constant * math.fsum(steps(t) for t in range(2, last + 1)))
+    sizes = [check_real("schedule", steps(t), low=0) for t in range(2, last + 1)]
+    return math.sqrt(known.norm_constant * math.fsum(sizes))
 
 
 def pairwise_rate(
     schedule: Any,
     loss: str | Loss,
     *,
-    kernel_bound: float | str | Kernel,
+    kernel_bound: float,
     solution_norm: float,
     variance: float,
     delta: float = 0.05,
@@ -1542,7 +1585,7 @@ def pairwise_rate(
     loss : str or Loss
         Loss of margins with a Lipschitz continuous slope. If its slopes are bounded
         (``lipschitz``), the rate is that of Theorem 4, otherwise that of Theorem 3.
-    kernel_bound : float, str or Kernel
+    kernel_bound : float
         :math:`\tilde\kappa^2`, a bound on the kernel of pairs
         (:meth:`~mercer.kernels.PairKernel.bound`).
     solution_norm : float
@@ -1589,7 +1632,7 @@ def pairwise_rate(
     """
     known = _activating(loss, pairs=True)
     holder, slopes = known.constant, known.loss.lipschitz
-    kappa2 = _of_kernel("kernel_bound", kernel_bound)
+    (kappa2,) = _positive(kernel_bound=kernel_bound)
     c, theta = _power_of(schedule, low=0.5)
     check_real(
         "schedule.scale",

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from mercer.component import own_copy
-from mercer.divergences import Divergence, KullbackLeibler, as_divergence
+from mercer.divergences import Divergence, KullbackLeibler, RelativeNovelty, as_divergence
 from mercer.estimators.estimator import numeric_rows
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
@@ -437,7 +437,8 @@ class DensityRatio(TaskEstimator):
         Returns
         -------
         log_ratio : ndarray of shape (n_samples,)
-            At least -30 for divergences that learn the ratio itself, which may be 0.
+            At least -30 for divergences that learn the ratio itself, which may be 0, and at least
+            ``-rho`` for :class:`~mercer.divergences.RelativeNovelty`, which stands for all below.
         """
         f = self.scores(X)[:, 0]
         return self.targets_.divergence.log_ratio(f)
@@ -453,26 +454,34 @@ class DensityRatio(TaskEstimator):
         Returns
         -------
         ratio : ndarray of shape (n_samples,)
-            At least 0; at most e^30 for divergences that learn its logarithm.
+            At least 0; at most e^30 for divergences that learn its logarithm; at least e^-rho for
+            :class:`~mercer.divergences.RelativeNovelty`, which stands for all below.
         """
         f = self.scores(X)[:, 0]
         return self.targets_.divergence.ratio(f)
 
-    def relative_novelty(self, X: Any, rho: float = 0.0) -> Array:
+    def relative_novelty(self, X: Any, rho: float | None = None) -> Array:
         r"""Score rows of p that are rare or absent in q, the background.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Inputs.
-        rho : float, default=0.0
-            Rows have a score above 0 where log p(x)/q(x) is above ``-rho``.
+        rho : float or None, default=None
+            Rows have a score above 0 where log p(x)/q(x) is above ``-rho``. None is that of
+            :class:`~mercer.divergences.RelativeNovelty` if it was learned, else 0.
 
         Returns
         -------
         scores : ndarray of shape (n_samples,)
             :math:`\max(0, \rho - \log\tau)` with :math:`\tau = q(x)/p(x)`. The mean over rows of p
             is the divergence of :class:`mercer.divergences.RelativeNovelty`.
+
+        Raises
+        ------
+        ValueError
+            If ``rho`` is above that of a relative novelty that was learned: the model does not know
+            ratios that small.
 
         References
         ----------
@@ -487,8 +496,12 @@ class DensityRatio(TaskEstimator):
         >>> model.relative_novelty([[0.0], [2.0], [4.0]], rho=-1.0) > 0.0
         array([False, False,  True])
         """
-        rho = check_real("rho", rho, why="It is a difference of log densities.")
-        return np.maximum(rho + self.log_ratio(X), 0.0)
+        log_ratio, divergence = self.log_ratio(X), self.targets_.divergence
+        most = divergence.rho if isinstance(divergence, RelativeNovelty) else np.inf
+        if rho is None:
+            rho = 0.0 if most == np.inf else most
+        why = "It is a difference of log densities, known down to what was learned."
+        return np.maximum(check_real("rho", rho, high=most, why=why) + log_ratio, 0.0)
 
     def divergence(
         self, X_p: Any, X_q: Any, *, sample_weight: tuple[Any, Any] | None = None

@@ -9,13 +9,14 @@ import numpy as np
 from mercer.features.cosine import CosineMap
 from mercer.features.feature_map import FeatureOptions
 from mercer.kernels.kernel import Kernel
+from mercer.kernels.names import as_kernel
 from mercer.maps import Cosines
 from mercer.numerics.designs import hadamard_projections
 from mercer.validation import check_integer
 
 
 def cosines(
-    kernel: Kernel, n_inputs: int, n_features: int, seed: int = 0, *, design: str = "auto"
+    kernel: str | Kernel, n_inputs: int, n_features: int, seed: int = 0, *, design: str = "auto"
 ) -> Cosines:
     """Draw frequencies of a stationary kernel, as a map that keeps them.
 
@@ -23,7 +24,7 @@ def cosines(
 
     Parameters
     ----------
-    kernel : Kernel
+    kernel : str or Kernel
         Its features have to be cosines: Gaussian, Laplacian, Cauchy, Matern, RationalQuadratic or
         products of them, with their numbers resolved.
     n_inputs : int
@@ -51,14 +52,19 @@ def cosines(
     >>> cosines(Gaussian(2.0), n_inputs=3, n_features=64).frequencies.shape
     (3, 32)
     """
+    kernel = as_kernel(kernel)
     kernel._require_resolved()
     d = check_integer("n_inputs", n_inputs, low=1)
     m = check_integer("n_features", n_features, low=2)
-    feature_map = kernel._feature_map(d, FeatureOptions(design=design), 0)
-    if not isinstance(feature_map, CosineMap) or m % 2:
+    if m % 2:
         raise ValueError(
-            f"`kernel` must have cosines of its inputs as random features, as Gaussian and Matern "
-            f"have, and `n_features` must be even, got {kernel!r} and {n_features}."
+            f"`n_features` must be even, got {n_features}: each frequency has a cosine and a sine."
+        )
+    feature_map = kernel._feature_map(d, FeatureOptions(design=design), 0)
+    if not isinstance(feature_map, CosineMap):
+        raise ValueError(
+            "`kernel` must have cosines of its inputs as random features, as Gaussian and Matern "
+            f"have, got {kernel!r}."
         )
     *frequencies, _ = feature_map.draw(seed, 0, m, np.dtype(np.float64))
     turns = frequencies[0]

@@ -246,6 +246,17 @@ class _OfJoined:
         return self.function(X[:, :half], X[:, half:], U[:, :half], U[:, half:])
 
 
+def _joined(first: str, A: Any, second: str, B: Any) -> Array:
+    """Return pairs as rows: their two points side by side."""
+    A, B = np.asarray(A), np.asarray(B)
+    if A.ndim != 2 or A.shape != B.shape:
+        raise ValueError(
+            f"`{first}` and `{second}` must be of one shape (n_pairs, n_features), got {A.shape} "
+            f"and {B.shape}."
+        )
+    return np.hstack([A, B])
+
+
 class FunctionPairKernel(Component):
     r"""Kernel :math:`K((x_1, x_2), (u_1, u_2))` of pairs that is a function of the user.
 
@@ -326,9 +337,35 @@ class FunctionPairKernel(Component):
         U1: ArrayLike | None = None,
         U2: ArrayLike | None = None,
     ) -> Array:
-        """Kernel matrix of two lists of pairs; parameters as in :meth:`PairKernel.__call__`."""
-        X = np.hstack([np.asarray(X1), np.asarray(X2)])
-        U = X if U1 is None or U2 is None else np.hstack([np.asarray(U1), np.asarray(U2)])
+        """Kernel matrix of two lists of pairs.
+
+        Parameters
+        ----------
+        X1, X2 : array-likes of shape (n_pairs, n_features)
+            First and second points of pairs.
+        U1, U2 : array-likes of shape (m_pairs, n_features) or None, default=None
+            The same of other pairs; None for both takes those of ``X1`` and ``X2``.
+
+        Returns
+        -------
+        K : ndarray of shape (n_pairs, m_pairs)
+
+        Raises
+        ------
+        ValueError
+            If shapes do not match, or only one of ``U1`` and ``U2`` is given.
+        """
+        X = _joined("X1", X1, "X2", X2)
+        if (U1 is None) != (U2 is None):
+            raise ValueError(
+                "`U1` and `U2` must be given both or not at all: pairs have two points."
+            )
+        U = X if U1 is None else _joined("U1", U1, "U2", U2)
+        if X.shape[1] != U.shape[1]:
+            raise ValueError(
+                f"Points of all pairs must have as many columns, got {X.shape[1] // 2} and "
+                f"{U.shape[1] // 2}."
+            )
         return np.asarray(self.of_joined()(X, U), dtype=np.float64)
 
     def of_joined(self, bound: float | None = None) -> FunctionKernel:

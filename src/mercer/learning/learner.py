@@ -495,8 +495,10 @@ class StepLearner(Learner):
         """
         if not callable(self.regularization):
             return np.full(n_steps, float(self.regularization))
-        values = [float(self.regularization(t)) for t in range(first, first + n_steps)]
-        return np.array([check_real("regularization", value, low=0.0) for value in values])
+        steps = range(first, first + n_steps)
+        return np.array(
+            [check_real("regularization", self.regularization(t), low=0.0) for t in steps]
+        )
 
     @property
     def ridge(self) -> float:

@@ -319,7 +319,8 @@ class TwoSample(Objective):
     Raises
     ------
     ValueError
-        If the link does not rise at 0, where learning begins.
+        If the link does not rise at 0, where learning begins, or a function of the divergence
+        returns an array of a wrong shape.
 
     References
     ----------
@@ -337,6 +338,14 @@ class TwoSample(Objective):
 
     def __init__(self, divergence: Divergence) -> None:
         self.divergence = divergence
+        at = np.zeros(2)
+        for name in ("link", "link_derivative", "ratio", "conjugate", "conjugate_derivative"):
+            found = getattr(divergence, name)(divergence.link(at) if "conjugate" in name else at)
+            if np.shape(found) != at.shape:
+                raise ValueError(
+                    f"`{name}` of {divergence!r} must return a number for each of its numbers, an "
+                    f"array of shape (2,) for two, got shape {np.shape(found)}."
+                )
         self._unit = float(divergence.link_derivative(np.zeros(1))[0])
         if not 0.0 < self._unit < np.inf:
             raise ValueError(

@@ -325,8 +325,28 @@ def test_relative_novelty_is_that_of_the_paper():
     for rho in (-1.0, 0.0, 0.4):
         expected = relative_novelty(1.0 / model.ratio(X_p), rho)
         assert_allclose(model.relative_novelty(X_p, rho), expected, atol=1e-12)
+    assert_allclose(model.relative_novelty(X_p), model.relative_novelty(X_p, 0.0))
     with pytest.raises(ValueError, match="`rho` must be a finite number"):
         model.relative_novelty(X_p, np.nan)
+
+
+def test_relative_novelty_that_was_learned_is_known_above_its_own_rho_only():
+    X_p, X_q = samples(60, 60)
+    model = DensityRatio(f_divergence=RelativeNovelty(-1.0), random_state=0).fit(X_p, X_q)
+    expected = np.maximum(model.log_ratio(X_p) - 1.0, 0.0)
+    assert_allclose(model.relative_novelty(X_p), expected, atol=1e-12)
+    with pytest.raises(ValueError, match="known down to what was learned"):
+        model.relative_novelty(X_p, 0.0)
+
+
+def test_a_divergence_that_returns_other_shapes_is_refused():
+    class Scalar(KullbackLeibler):
+        def conjugate(self, s):
+            return 3.0
+
+    X_p, X_q = samples(20, 20)
+    with pytest.raises(ValueError, match=r"`conjugate` of .* must return a number for each"):
+        DensityRatio(f_divergence=Scalar()).fit(X_p, X_q)
 
 
 @pytest.mark.parametrize("divergence", ["kl", RelativeNovelty(-1.0)], ids=repr)

@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test test-system check docs benchmarks clean
 
-PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
+PYTEST := $(BIN)/python -m pytest --maxprocesses 4 --dist worksteal
+PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
 SYSTEM := tests/quality tests/app tests/system src/mercer_app src/mercer_cluster src/mercer/river src/mercer_reproduction
 
 $(VENV)/.demo: pyproject.toml
@@ -26,10 +27,10 @@ demo: $(VENV)/.demo  ## train on handwritten digits; writes demo-output/
 	$(BIN)/mercer demo --out demo-output
 
 test: $(VENV)/.dev  ## run the tests of the library that take moments
-	$(PYTEST) $(SYSTEM:%=--ignore=%)
+	$(PYTEST) -n $(PROCESSORS) $(SYSTEM:%=--ignore=%)
 
 test-system: $(VENV)/.dev  ## run the others: how good models are, the command, processes, documents
-	$(PYTEST) $(SYSTEM)
+	$(PYTEST) -n $$(($(PROCESSORS) + 1)) $(SYSTEM)  # they wait for other processes now and then
 
 check: $(VENV)/.dev  ## what CI runs besides the tests
 	$(BIN)/ruff check .

@@ -1,6 +1,7 @@
 """Run tests with the oldest versions that pyproject.toml promises, in their own environment.
 
     python .ci/oldest.py [--into FOLDER] [PYTEST_ARGUMENT ...]  # such as: tests src, for all
+    python .ci/oldest.py --make FOLDER  # only the environment, which --into FOLDER then takes
 
 Without arguments these are the tests of what meets other packages: arrays, tables and files of
 rows, scikit-learn's checks, files of models, pictures and reports, the examples of the estimators'
@@ -39,7 +40,7 @@ PARTS = (
     "tests/test_frames.py::test_frames_of_numbers_give_the_model_of_arrays",
     "tests/test_frames.py::test_predictions_do_not_depend_on_the_container",
     "tests/test_frames.py::test_sparse_frames_are_sparse_rows_and_others_dense_ones",
-    "tests/test_value_function.py"
+    "tests/quality/test_value_function.py"
     "::test_gymnasium_environments_are_learned_and_the_final_observation_counts",
     "tests/system/test_documents.py::test_examples_run[README.md]",
     "tests/system/test_engines.py::test_answers_are_those_of_one_process",
@@ -64,24 +65,39 @@ def oldest_python(project):
     return found if works else sys.executable
 
 
-def main(folder, arguments):
-    """Make the environment in ``folder`` and run tests in it; return pytest's exit code."""
+def make(folder):
+    """Make the environment in ``folder``."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     constraints = folder / "oldest.txt"
     constraints.write_text("\n".join(oldest_versions(project)) + "\n")
     subprocess.run([oldest_python(project), "-m", "venv", folder / "venv"], check=True)
-    python = folder / "venv" / "bin" / "python"
-    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    wanted = f".[{','.join(EXTRAS)}]"
-    subprocess.run([*install, "-c", constraints, "-e", wanted], cwd=ROOT, check=True)
-    print(constraints.read_text(), flush=True)
+    install = [folder / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet"]
+    wanted = ["--disable-pip-version-check", "-c", constraints, "-e", f".[{','.join(EXTRAS)}]"]
+    subprocess.run([*install, *wanted], cwd=ROOT, check=True)
+    (folder / "made").touch()
+
+
+def run(folder, arguments):
+    """Run tests in the environment of ``folder``; return pytest's exit code."""
+    if not (folder / "made").exists():
+        make(folder)
+    print((folder / "oldest.txt").read_text(), flush=True)
     environment = {
         **os.environ,
         "NUMBA_CACHE_DIR": str(folder / "cache"),
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
     }
-    tests = [python, "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal"]
+    tests = [
+        folder / "venv" / "bin" / "python",
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "2",
+        "--dist",
+        "worksteal",
+    ]
     tests += ["-W", "ignore::DeprecationWarning"]
     files = [file for name in TESTS for file in sorted(ROOT.glob(name))]
     tests += arguments or [*files, *PARTS]
@@ -90,8 +106,9 @@ def main(folder, arguments):
 
 if __name__ == "__main__":
     words = sys.argv[1:]
-    if words[:1] == ["--into"]:
-        Path(words[1]).mkdir(parents=True, exist_ok=True)
-        sys.exit(main(Path(words[1]).resolve(), words[2:]))
+    if words[:1] in (["--into"], ["--make"]):
+        place = Path(words[1]).resolve()
+        place.mkdir(parents=True, exist_ok=True)
+        sys.exit(make(place) if words[0] == "--make" else run(place, words[2:]))
     with tempfile.TemporaryDirectory() as folder:
-        sys.exit(main(Path(folder), words))
+        sys.exit(run(Path(folder), words))

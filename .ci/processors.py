@@ -42,8 +42,9 @@ PROCESSORS = {
 # written down. What reads, shows, stores and serves is the same on every processor.
 NUMERICAL = (
     *("kernels", "kernel_parameters", "maps", "feature_maps", "cosine_features", "philox"),
-    *("losses", "losses_interface", "risks", "bellman", "lapack", "partitioned"),
+    *("losses", "risks", "bellman", "lapack", "partitioned"),
     *("learner", "compression", "exact", "functions", "pairwise_oracles", "second_order"),
+    *("recipes", "risk_loop", "pair_functions", "novelty_threshold"),
     *("adaptive_filters", "merging", "unregularized", "gaussian_process", "gp_dictionary"),
     *("large_numbers", "row_alone", "golden_models"),
 )

@@ -21,6 +21,8 @@ from mercer.kernels import Convolutional, Gaussian, Mapped
 # Handwritten digits of 8 x 8 pixels; patches of 5 x 5, averaged in each quarter.
 
 N_ROWS = 1797
+N_FEATURES = 512
+N_SPLITS = 3
 X, y = load_digits(return_X_y=True)
 X, y = X[:N_ROWS] / 16, y[:N_ROWS]
 patches = Convolutional(Gaussian(), image_shape=(8, 8), patch_size=5, grid=2).resolve(X, 0)
@@ -41,11 +43,11 @@ kernels = {
 
 found = {name: [] for name in kernels}
 sizes = len(X) * np.array([1, 3, 8]) // 12
-for seed in range(3):
+for seed in range(N_SPLITS):
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, random_state=seed)
     for name, (kernel, _) in kernels.items():
         model = KernelClassifier(
-            kernel=kernel, expansion=RandomFeatures(512, mode="solve"), random_state=seed
+            kernel=kernel, expansion=RandomFeatures(N_FEATURES, mode="solve"), random_state=seed
         )
         scores = [model.fit(X_train[:n], y_train[:n]).score(X_test, y_test) for n in sizes]
         found[name].append(100 * np.array(scores))

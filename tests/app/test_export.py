@@ -274,7 +274,7 @@ def default_data():
 
 
 @pytest.fixture(scope="module")
-def default_models(default_data, quick_race, quick_correction):
+def default_models(default_data, quickest_race, quick_correction):
     rows, y = default_data
     return {
         "classes": KernelClassifier(random_state=0).fit(rows, np.digitize(y, [0.0, 1.0])),

@@ -27,7 +27,7 @@ from mercer.losses import Quantile
 from mercer.model_file import read_state, write_state
 from mercer_app.rows import TableRows
 
-pytestmark = pytest.mark.usefixtures("quick_race")
+pytestmark = pytest.mark.usefixtures("quickest_race")
 
 
 def classifier(**options):

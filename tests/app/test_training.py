@@ -20,7 +20,7 @@ from mercer.kernels import Gaussian
 from mercer_app.training import FileTraining, _row_stream, checkpoint_path, tables
 from quick import FEW_POINTS
 
-pytestmark = pytest.mark.usefixtures("quick_race", "few_steps")
+pytestmark = pytest.mark.usefixtures("quickest_race", "few_steps")
 
 SMALL = KOMP(max_size=40)
 

@@ -41,7 +41,7 @@ from mercer_app.rows import TableRows
 from mercer_app.training import FileTraining
 from mercer_app.training._row_stream import RowStream
 
-pytestmark = pytest.mark.usefixtures("quick_race")
+pytestmark = pytest.mark.usefixtures("quickest_race")
 
 
 def subjects(n: int, each: int, seed: int) -> tuple[Any, Any, Any]:

@@ -26,6 +26,7 @@ from mercer.default import DefaultLearner
 from mercer.default.learner import GradientsElsewhere
 from mercer.exceptions import ParameterError, ShardError
 from mercer.expansions import Auto, Dictionary, RandomFeatures
+from mercer.functions import DictionaryFunction
 from mercer.gaussian_process import InducingPoints
 from mercer.inspection import unit_of_target
 from mercer.kernels import Gaussian, Partitioned
@@ -41,7 +42,7 @@ from mercer_cluster.shards import ArrayReader, Survey
 from oracles_second_order import ridge_on_dictionary
 from quick import FEW_POINTS, QUICK
 
-pytestmark = pytest.mark.usefixtures("quick_race")
+pytestmark = pytest.mark.usefixtures("quickest_race")
 
 #: A sample of 800 rows, and regions of some hundred.
 SMALL = Settings(
@@ -58,6 +59,13 @@ CLASSES = np.array(["low", "mid", "top"])[np.digitize(WAVE, [-0.5, 0.5])]
 X_TEST = RNG.uniform(-1, 1, (300, 4))
 TRUTH = np.sin(4 * X_TEST[:, 0]) + X_TEST[:, 1]
 TWO_TRUTH = np.column_stack([TRUTH, X_TEST[:, 2] * X_TEST[:, 1]])
+
+
+@pytest.fixture
+def whole_race(monkeypatch):
+    """A race of all kernels: for tests of how good a model is."""
+    monkeypatch.setattr(DefaultLearner, "settings", QUICK)
+    monkeypatch.setattr(DictionaryFunction, "settings", QUICK.race)
 
 
 def cut(*arrays, n=N_SHARDS):
@@ -249,6 +257,7 @@ def test_every_row_is_learned_once(case):
     [(np.float64, CELL_RIDGES, 1e-9), (np.float32, CELL_RIDGES[4:5], 2e-5)],
     ids=["double", "single"],
 )
+@pytest.mark.usefixtures("whole_race")
 def test_cells_are_ridge_regressions_on_their_rows(dtype, ridges, atol, monkeypatch):
     # By the weakest ridges, matrices have conditions of some 1e6: too many for single precision.
     monkeypatch.setattr(cells_module, "CELL_RIDGES", ridges)
@@ -540,6 +549,7 @@ def test_files_hold_the_model(tmp_path):
     assert model.history_.n_samples[-1] == N
 
 
+@pytest.mark.usefixtures("whole_race")
 def test_a_small_model_of_many_rows(rng):
     wide = np.column_stack([X, rng.uniform(-1, 1, (N, 56))])
     small = KernelRegressor(expansion=Auto(max_memory=2**20), random_state=0)
@@ -724,6 +734,7 @@ def test_killed_workers_change_no_bit(engine, tmp_path):
     assert hash_of(model) == hash_of(here(estimator, shards))
 
 
+@pytest.mark.usefixtures("whole_race")
 def test_a_new_class_in_the_last_shard_is_learned():
     order = np.argsort(CLASSES == "top", kind="stable")
     model = here(KernelClassifier(random_state=0), cut(X[order], CLASSES[order]))

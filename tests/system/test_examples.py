@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 pytestmark = pytest.mark.usefixtures("quick_race")
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").rglob("plot_*.py"))
-FEWER = {"N_ROWS": 400, "N_DEALS": 9, "N_EPISODES": 2}
+FEWER = {"N_ROWS": 400, "N_DEALS": 9, "N_EPISODES": 2, "N_FEATURES": 64, "N_SPLITS": 1}
 every_example = pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
 
 

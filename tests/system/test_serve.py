@@ -35,7 +35,7 @@ from mercer_app.files import read_tables
 from mercer_app.rows import TableRows
 from mercer_app.serve import Answers, ModelServer, _answers, _page, _server
 
-pytestmark = pytest.mark.usefixtures("quick_race")
+pytestmark = pytest.mark.usefixtures("quickest_race")
 
 ODD = '<b>Linz</b> & "co"'  # a category that is HTML
 WORDS = ["bright", "noisy", "central", "garden", "lake", "old", "new", "quiet", "balcony", "park"]
@@ -113,7 +113,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def models(folder, quick_race):
+def models(folder, quickest_race):
     """Model files, made when they are asked for."""
     made = {}
 

@@ -24,7 +24,7 @@ from mercer.sums import KernelBasis
 from mercer.threads import _Helpers, ahead, in_order, jobs, spread
 from mercer_app.training import FileTraining, checkpoint_path
 
-pytestmark = pytest.mark.usefixtures("quick_race")
+pytestmark = pytest.mark.usefixtures("quickest_race")
 
 COUNTS = 1, 3
 N = 900

@@ -53,6 +53,7 @@ SCRIPTS = (
     "pairs",
     "pairs_memory",
     "bounds",
+    "recipes",
 )
 #: What the page shows, in its order: groups of tables, each with its title and what it says.
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
@@ -223,6 +224,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "pairs_memory": ("Pairs: memory on an endless stream", "Memory must stay flat."),
     },
     "Parts and papers": {
+        "recipes": (
+            "The papers' algorithms by name",
+            "Each with the settings of its paper, beside what the library does by itself.",
+        ),
         "defaults": (
             "KOMP untuned, one pass",
             "KOMP chooses some numbers by itself. What are they worth? This is not the default "

@@ -11,8 +11,8 @@ of a paper can be copied. Other choices are changed by ``set_params``, in the li
 - :func:`norma`: NORMA, the oldest points are dropped
 - :func:`bsgd`: BSGD, a budget of points
 
-They are the papers' algorithms, not the best that the library has:
-:doc:`/algorithms` compares them with its defaults.
+They are the papers' algorithms, not the best that the library has: :doc:`/papers` compares them
+with its defaults, and says what the papers claim and what was measured.
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ def _methods() -> list[Method]:
         bsgd("BSGD, project", "project", _SIZE, 0.02),
         npbsgd("NPBSGD", _SIZE, 0.02, certain=0.5),
         compositional_bsgd("comp-BSGD, clip 2", _SIZE, 2.0, clamp=True),
-        rbf_network(_NETWORK, 2.0, 0.0, True, 0.01),
-        rbf_network(f"{_NETWORK}, NASA", 2.0, 0.0, True, 0.01, "nasa"),
+        rbf_network(_NETWORK, 0.01, clip=2.0),
+        rbf_network(f"{_NETWORK}, NASA", 0.01, clip=2.0, rule="nasa"),
         huber("Huber(1)", 1.0),
     ]
 

@@ -280,22 +280,20 @@ def rivals(
         name = f"BSGD, {strategy}"
         found[name] = tuned(partial(bsgd, name, strategy, size), alphas, errors)
     projecting = found["BSGD, project"][1]
-    network = f"{_N_CENTRES} RBFs, clip {clip:g}"
-    ways: dict[str, dict[str, Any]] = {
-        network: {},
-        f"{network}, no clamp": {"clamp": False},
-        f"{network}, noise": {"noise": _FEATURE_NOISE},
-        f"{network}, NASA": {"rule": "nasa"},
-    }
-    networks = {
-        name: tuned(partial(rbf_network, name, clip=clip, low=low, **way), network_alphas, errors)
-        for name, way in ways.items()
-    }
+    network = partial(rbf_network, clip=clip, low=low)
+    name = f"{_N_CENTRES} RBFs, clip {clip:g}"
+    plain, by_scgd = tuned(partial(network, name), network_alphas, errors)
+    averaged, by_nasa = tuned(
+        partial(network, f"{name}, NASA", rule="nasa"), network_alphas, errors
+    )
     return [
         *((method, f"{alpha:g}") for method, alpha in found.values()),
         (npbsgd("NPBSGD", size, projecting, certain=0.5), f"{projecting:g}"),
         (compositional_bsgd(f"comp-BSGD, clip {clip:g}", size, clip, clamp=True), ""),
-        *((method, f"{alpha:g}") for method, alpha in networks.values()),
+        (plain, f"{by_scgd:g}"),
+        (network(f"{name}, no clamp", by_scgd, clamp=False), f"{by_scgd:g}"),
+        (network(f"{name}, noise", by_scgd, noise=_FEATURE_NOISE), f"{by_scgd:g}"),
+        (averaged, f"{by_nasa:g}"),
     ]
 
 

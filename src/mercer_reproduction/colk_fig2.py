@@ -220,7 +220,8 @@ def _run(context: Context) -> Result:
             f"Budgets are {_SIZE} points; that of NPBSGD grows in the second half of a pass, where "
             "removals are no longer certain. Step sizes of the rivals are tuned on the clean error "
             f"of the first {n_tuning} sets, which favours the rivals; NPBSGD takes that of BSGD "
-            "with projection, comp-BSGD that of COLK. "
+            "with projection, comp-BSGD that of COLK, and networks without a clamp or with noise "
+            "that of the network by SCGD. "
             f"Steps from {_ALPHAS[0]:g} on, {_NETWORK_ALPHAS[0]:g} for the networks: where the "
             "least is chosen, a rival might gain still. "
             f"`{_PAPER}` is the paper's POLK: step .5, tolerance .0225.",

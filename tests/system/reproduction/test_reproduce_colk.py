@@ -142,7 +142,6 @@ def test_tuning_takes_the_step_size_with_the_least_mean_error_and_none_that_dive
 
 def test_rivals_are_those_of_the_paper_each_with_its_own_step():
     def errors(method):
-        # NPBSGD has the step of the projecting BSGD, whatever its own errors.
         tried.append(method.name)
         return [float(tried.count(method.name) != 2)]
 
@@ -154,6 +153,8 @@ def test_rivals_are_those_of_the_paper_each_with_its_own_step():
     assert len(networks) == 4
     assert {steps.pop(name) for name in networks} == {"0.02"}
     assert steps == dict.fromkeys(("BSGD, remove", "BSGD, project", "BSGD, merge", "NPBSGD"), "0.2")
+    # Others have the step of their kin.
+    assert len(set(tried)) == 5
     assert "NPBSGD" not in tried
 
 

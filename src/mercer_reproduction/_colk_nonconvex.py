@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.integrate import trapezoid
 
 from mercer.losses import RegressionLoss
 from mercer.recipes import colk
@@ -100,8 +101,9 @@ class Descent(NamedTuple):
         Step size, which is the rate of the tracker, too, and tolerance of KOMP.
     n_steps : int
         Steps.
-    gradients : ndarray of shape (n_moments,)
-        Mean over the runs of the squared norm of the gradient, at equidistant moments.
+    moments, gradients : ndarray of shape (n_moments,)
+        Numbers of steps, each a factor above the last, and the squared norm of the gradient after
+        them, mean over the runs.
     bound : float
         Theorem 3, eq. (79): of the mean over all steps, and so of the least.
     model_order : float
@@ -111,14 +113,15 @@ class Descent(NamedTuple):
     step: float
     tolerance: float
     n_steps: int
+    moments: Array
     gradients: Array
     bound: float
     model_order: float
 
     @property
     def mean(self) -> float:
-        """Mean over the moments."""
-        return float(self.gradients.mean())
+        """Mean over the steps, by the trapezoidal rule."""
+        return float(trapezoid(self.gradients, self.moments) / self.n_steps)
 
     @property
     def least(self) -> float:
@@ -137,7 +140,7 @@ def descend(population: Population, accuracy: float, n_runs: int, seed: int = 0)
     population : Population
         Where rows are drawn from.
     accuracy : float
-        :math:`\delta`, at most .25: there are 64 moments.
+        :math:`\delta`.
     n_runs : int
         Runs, each on rows of its own.
     seed : int, default=0
@@ -145,8 +148,8 @@ def descend(population: Population, accuracy: float, n_runs: int, seed: int = 0)
     """
     tolerance = _PARSIMONY * accuracy**1.5
     n_steps = round(4.0 / accuracy**2)
-    moments = np.ceil((np.arange(_N_MOMENTS) + 0.5) / _N_MOMENTS * n_steps)
-    gradients, orders = np.empty((n_runs, _N_MOMENTS)), np.empty(n_runs)
+    moments = np.unique(np.geomspace(1, n_steps, _N_MOMENTS).round())
+    gradients, orders = np.empty((n_runs, moments.size)), np.empty(n_runs)
     for number in range(n_runs):
         training = population.draw(n_steps, np.random.default_rng((seed, number)))
         model = colk(
@@ -168,6 +171,7 @@ def descend(population: Population, accuracy: float, n_runs: int, seed: int = 0)
         accuracy,
         tolerance,
         n_steps,
+        moments,
         gradients.mean(axis=0),
         _bound(population, accuracy, tolerance, n_steps),
         float(orders.mean()),

@@ -179,8 +179,11 @@ def _targets(courses: Mapping[str, Mapping[str, _Course]], n_rows: int) -> list[
 
 def _curves(what: str, label: str, courses: Mapping[str, _Course]) -> Drawing:
     def draw(ax: Axes) -> None:
-        for name, course in courses.items():
-            ax.plot(course.steps, getattr(course, what), label=name)
+        # Without a clamp COLK goes nearly the same way here; and there are seven colours.
+        shown = [name for name in courses if name != _UNCLAMPED]
+        for i, name in enumerate(shown):
+            course, style = courses[name], "-" if i < 7 else "--"
+            ax.plot(course.steps, getattr(course, what), style, label=name)
         ax.set_xscale("log")
         plain_log_scale(ax)
         ax.set_xlabel("steps")

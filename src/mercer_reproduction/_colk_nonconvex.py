@@ -8,6 +8,7 @@ gradient are known exactly at every function.
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import trapezoid
 
+from mercer.exceptions import NothingLearnedWarning
 from mercer.losses import RegressionLoss
 from mercer.recipes import colk
 from mercer.risks import UpperSemideviation
@@ -163,7 +165,9 @@ def descend(population: Population, accuracy: float, n_runs: int, seed: int = 0)
         )
         run = ModelRun(model, training)
         for i, moment in enumerate(moments):
-            run.advance(int(moment) - run.n_steps)
+            with warnings.catch_warnings():  # the first steps may be undone
+                warnings.simplefilter("ignore", NothingLearnedWarning)
+                run.advance(int(moment) - run.n_steps)
             values = run.predict(population.sample.X)
             gradients[number, i] = population.risk_and_gradient(values)[1]
         orders[number] = run.model_order

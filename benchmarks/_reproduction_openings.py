@@ -241,13 +241,16 @@ OPENINGS = {
     ),
     "colk-table1": Opening(
         "The paper proves how fast the error falls when the step, the tracker's rate and the "
-        "tolerance shrink together. It also proves a bound on the number of points.",
+        "tolerance shrink together, and for a risk that is not convex how fast the squared "
+        "gradient falls. It also proves a bound on the number of points.",
         "The *tracker* is COLK's running estimate of the mean loss. We ran COLK and POLK over"
         " a long stream with several tolerances and counted their points. Then we shrank "
-        "step, tracker rate and tolerance together and measured the error.",
+        "step, tracker rate and tolerance together and measured the error. We did so again with a "
+        "risk that is not convex, whose gradient is known exactly.",
         "The number of points stops growing. The error falls about as the theory says: "
         "measured like step^0.91, where the theory has step^1. The number of points stays far"
-        " below the bound.",
+        " below the bound. Without convexity the squared gradient falls as the theory says, like "
+        "step^1.01 in the mean of all steps. It is 132 to 144 times smaller than the bound.",
     ),
     "colk-guidance": Opening(
         _OURS + " It asks when to take a robust loss and when to take a risk.",

@@ -26,6 +26,7 @@ class ColkOracle:
     def step(self, x, y, x2, y2):
         residual, residual2 = self.value(x) - y, self.value(x2) - y2
         loss, h = residual**2 / 2, residual2**2 / 2
+        now = h if self.g is None else self.g
         if self.g is None:
             self.g = h
         elif self.rule == "momentum":
@@ -34,7 +35,8 @@ class ColkOracle:
         else:
             self.g = (1 - self.rate) * self.g + self.rate * h
         self.g = max(self.g, 0.0)
-        a = 1 + self.weight * self.deviation(loss - self.g)[1]
+        seen = now if self.rule == "nasa" else self.g
+        a = 1 + self.weight * self.deviation(loss - seen)[1]
         self.clamped += a < 0
         a = max(a, 0.0)
         self.before = list(self.coefficients)

@@ -108,7 +108,8 @@ class Tracker(Component):
         - ``"scgd"``: :math:`g_{t+1} = (1-\beta) g_t + \beta h_\xi(f_t)`. Lags behind f, but does
           not add the noise of differences: better for heavy-tailed losses, and for steps much above
           ``rate``.
-        - ``"nasa"``: ``"scgd"`` with an averaged direction of f; all on one time scale.
+        - ``"nasa"``: ``"scgd"`` with an averaged direction of f, whose slopes are taken at
+          :math:`g_t`, not :math:`g_{t+1}`; all on one time scale.
     rate : float, default=0.1
         :math:`\beta` in (0, 1]: the weight of the newest sample. At least half of the step size is
         advisable.

@@ -39,6 +39,10 @@ class Sample(NamedTuple):
         """Take some of the rows, in this order."""
         return Sample(self.X[rows], self.y[rows])
 
+    def standardised(self) -> Sample:
+        """Give the targets mean 0 and deviation 1."""
+        return Sample(self.X, (self.y - self.y.mean()) / self.y.std())
+
 
 class TrainingSet(NamedTuple):
     r"""Rows in the order in which they are visited: twice, in independent orders.

@@ -58,8 +58,8 @@ def _methods() -> list[Method]:
         bsgd("BSGD, project", "project", _SIZE, 0.02),
         npbsgd("NPBSGD", _SIZE, 0.02, certain=0.5),
         compositional_bsgd("comp-BSGD, clip 2", _SIZE, 2.0, clamp=True),
-        rbf_network(_NETWORK, 2.0, 0.0, True, 0.01),
-        rbf_network(f"{_NETWORK}, NASA", 2.0, 0.0, True, 0.01, "nasa"),
+        rbf_network(_NETWORK, 0.01, clip=2.0),
+        rbf_network(f"{_NETWORK}, NASA", 0.01, clip=2.0, rule="nasa"),
         huber("Huber(1)", 1.0),
     ]
 
@@ -179,8 +179,11 @@ def _targets(courses: Mapping[str, Mapping[str, _Course]], n_rows: int) -> list[
 
 def _curves(what: str, label: str, courses: Mapping[str, _Course]) -> Drawing:
     def draw(ax: Axes) -> None:
-        for name, course in courses.items():
-            ax.plot(course.steps, getattr(course, what), label=name)
+        # Without a clamp COLK goes nearly the same way here; and there are seven colours.
+        shown = [name for name in courses if name != _UNCLAMPED]
+        for i, name in enumerate(shown):
+            course, style = courses[name], "-" if i < 7 else "--"
+            ax.plot(course.steps, getattr(course, what), style, label=name)
         ax.set_xscale("log")
         plain_log_scale(ax)
         ax.set_xlabel("steps")

@@ -752,7 +752,7 @@ def run_under_risk(
         else:
             unit = now.scales[0] if np.isnan(way.unit) else way.unit
             track(now, True, h, old, weights, pace, way, after.inner)
-            g = after.inner if paired else now.inner
+            g = after.inner if paired and way.direction_rate < 0.0 else now.inner
             outer_of_rows(risk, losses, g, now.scalars, unit, weighed, scalar_steps)
             clipped = weigh(
                 now,

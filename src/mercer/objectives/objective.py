@@ -499,7 +499,7 @@ class Compositional(Objective):
       are independent of it.
     - ``"stream"``, ``"reservoir"``: rows 2i and 2i + 1 of a batch are a pair of independent rows.
       The first supplies a and b, the second h (COLK, Algorithm 1). A row without a partner supplies
-      both, as above.
+      both, as above. They use g after the step's own h, with the rule "nasa" g before it.
 
     Parameters
     ----------
@@ -641,8 +641,9 @@ class Compositional(Objective):
             old = risk.inner(targets, before, *loss_and_slopes(self.loss, before, targets)).value
         after = new_tracked(risk.n_inner, risk.n_scalars)
         track(now, begun, _numbers(h.value), _numbers(old), weights, pace, way, after.inner)
-        # The first rows use a g that is independent of them.
-        outer = risk.outer(losses, after.inner if paired else now.inner, now.scalars, unit)
+        # The first rows use a g that is independent of them; "nasa" moves all at once.
+        newest = paired and (self.copies == 1 or not begun)
+        outer = risk.outer(losses, after.inner if newest else now.inner, now.scalars, unit)
         start = np.zeros(risk.n_scalars)
         if now.counts[0] < FIRST_ROWS:
             start = _numbers(risk.start(losses[weights > 0.0]))

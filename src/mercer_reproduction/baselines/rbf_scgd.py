@@ -33,9 +33,9 @@ class RBFNetwork(Solver):
     .. math:: e \leftarrow (1 - \rho)\, e - \gamma\rho \sum_i s_i k_c(x_i), \qquad
               w \leftarrow (1 - \gamma\nu) w + e,
 
-    with :math:`\rho` the tracker's ``direction_rate``. Slopes use the tracked expectation after
-    its own step, as everywhere in the library; the published rule takes it from before (Jacobi).
-    Rows are visited in the order in which they are given, again and again.
+    with :math:`\rho` the tracker's ``direction_rate``, and slopes at the tracked expectation of
+    before the step (Jacobi), where those of SCGD are at the one after it (Gauss-Seidel). Rows are
+    visited in the order in which they are given, again and again.
 
     Parameters
     ----------
@@ -59,6 +59,11 @@ class RBFNetwork(Solver):
         :math:`\nu`.
     batch_size : int, default=2
         Rows of a step: one pair.
+    noise : float, default=0.0
+        Deviation of a normal number :math:`n_j` for each training row, added to all its features:
+        COLK's :math:`\varphi_i(x_j) + n_j`. Predictions have none.
+    seed : int, default=0
+        Of the noise.
 
     Raises
     ------
@@ -101,6 +106,8 @@ class RBFNetwork(Solver):
         step_size: float,
         regularization: float,
         batch_size: int = 2,
+        noise: float = 0.0,
+        seed: int = 0,
     ) -> None:
         rule = "scgd" if risk is None or risk.n_inner == 0 else as_tracker(risk.tracker).rule
         if rule not in ("scgd", "nasa"):
@@ -113,7 +120,9 @@ class RBFNetwork(Solver):
         self._size = check_integer("batch_size", batch_size, low=1, high=len(y))
         self._kernel, self._centres = kernel, np.asarray(centres, np.float64)
         self._X, self._y = X, np.asarray(y, np.float64)[:, np.newaxis]
-        self._Z = self._features(X)
+        deviation = check_real("noise", noise, low=0.0)
+        numbers = np.random.default_rng(seed).standard_normal((len(X), 1))
+        self._Z = self._features(X) + deviation * numbers
         self._next = self._n_steps = 0
         self._sums: Array | None = None
         #: What is minimised, with the tracked expectation ``inner`` of a risk.

@@ -454,8 +454,9 @@ def test_the_network_follows_the_formulas_of_nasa():
     for t in range(60):
         (z, z2), (u, u2) = KERNEL(X[2 * t : 2 * t + 2], CENTRES), y[2 * t : 2 * t + 2]
         h = 0.5 * (z2 @ w - u2) ** 2
-        g = h if g is None else (1 - beta) * g + beta * h
+        g = h if g is None else g
         a = max(1.0 + 2.0 * weight * (0.5 * (z @ w - u) ** 2 - g), 0.0)
+        g = (1 - beta) * g + beta * h  # at once with the step: Jacobi
         gradient = a * (z @ w - u) * z + (1.0 - a) * (z2 @ w - u2) * z2
         d = (1 - rho) * d + rho * gradient
         w = (1.0 - step * RIDGE) * w - step * d

@@ -49,6 +49,7 @@ ORIGINS = {
     "adaptive_filters_speed": "kernel_adaptive_filters",
     "counts": "losses",
     "quantiles_suite": "losses",
+    "pair_matrices": "pairs",
 }
 
 

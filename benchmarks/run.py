@@ -221,6 +221,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "Does a step under a risk cost more than one of the mean?",
         ),
         "pairs": ("Pairs: cost of a row", "Learning from pairs of rows, one row at a time."),
+        "pair_matrices": (
+            "Pairs: cost of a row, where the function is a matrix",
+            "Pair kernels of second order, with 10 inputs and 100 points.",
+        ),
         "pairs_memory": ("Pairs: memory on an endless stream", "Memory must stay flat."),
     },
     "Parts and papers": {

@@ -18,6 +18,7 @@ def main(dtype):
         KernelClassifier(random_state=0).fit(rows, rows[:, 0] > 0.0)
         KernelRegressor("quantile", random_state=0).fit(rows, rows[:, 0])
     else:
+        KernelRanker(expansion="komp", pair_kernel="product").fit(X, y)
         model = KernelRegressor(random_state=0)
         for row in rows:
             model.learn_one(row, row[0])

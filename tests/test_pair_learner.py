@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from covering import covering
 from mercer.buffers import FIFO, Everything, PerClassFIFO, Reservoir
 from mercer.estimators.start import make_learner
 from mercer.expansions import KOMP, Budget, Full, Quantized
-from mercer.functions import start
+from mercer.functions import BilinearExpansion, start, start_bilinear
 from mercer.kernels import Gaussian, Linear, PairKernel
 from mercer.learning import AutomaticStep
+from mercer.learning.kernel_steps import KernelLearner
 from mercer.losses import LeastSquaresMargin, Logistic, QNormHinge, SquaredHinge
 from mercer.objectives import Pairwise
 from mercer.schedules import PowerDecay
@@ -31,7 +33,10 @@ def make(
     step=None,
 ):
     kernel = Gaussian(0.8) if kernel is None else kernel
-    function = start(expansion, kernel, 3, 1, dtype, averaging)
+    if objective.pair_kernel.order == 2:
+        function = start_bilinear(expansion, kernel, 3, dtype)
+    else:
+        function = start(expansion, kernel, 3, 1, dtype, averaging)
     step = PowerDecay(1.0) if step is None else step
     return make_learner(
         objective, function, step, regularization, batch_size, AutomaticStep(1.0, 1.0, 0.1)
@@ -59,10 +64,17 @@ def both(parts, expansion, data, **settings):
     return learners
 
 
+def values(learner, X):
+    """Of the function at rows, or for pair kernels of second order at pairs of them."""
+    if learner.objective.pair_kernel.order == 2:
+        return learner.function.bilinear(X, X[::-1])
+    return learner.evaluate(X)
+
+
 def assert_same_model(a, b, rtol=1e-7):
     X = np.random.default_rng(9).normal(size=(50, 3))
     assert a.function.size == b.function.size
-    assert_allclose(a.evaluate(X), b.evaluate(X), rtol=rtol, atol=rtol)
+    assert_allclose(values(a, X), values(b, X), rtol=rtol, atol=rtol)
     assert_allclose(a.function.dictionary, b.function.dictionary)
     places = min(a.function.slots.size, b.function.slots.size)
     assert_array_equal(a.function.slots[:places], b.function.slots[:places])
@@ -97,6 +109,101 @@ def test_compiled_steps_are_those_in_python(expansion, loss):
     assert_same_model(*both(parts, expansion, rows()))
 
 
+MATRICES = [e for e in EXPANSIONS if e not in (Budget(30, "merge"), Quantized(0.1))]
+PATTERNS = {
+    "product": "sign",
+    "antisymmetric": "difference",
+    "symmetric": "same",
+    "mlpk": "same",
+    ((1.0, 0.0), (0.5, 2.0)): "sign",
+}
+BUFFERS = [FIFO(8), PerClassFIFO(5), Reservoir(8), Everything()]
+
+
+@pytest.mark.parametrize(
+    ("expansion", "pattern", "buffer", "groups"),
+    covering(MATRICES, PATTERNS, BUFFERS, [1, 3]),
+)
+def test_compiled_matrices_are_those_in_python(expansion, pattern, buffer, groups):
+    if isinstance(buffer, Everything) and expansion.limit() < 150:
+        buffer = FIFO(3)
+    parts = Logistic(), PairKernel(pattern), PATTERNS[pattern], buffer, "opposite"
+    data = rows(groups=groups, weighted=groups > 1)
+    settings = {"regularization": 0.1, "step": PowerDecay(3.0)}  # the common factor becomes small
+    compiled, plain = both(parts, expansion, data, **settings)
+    assert np.abs(values(compiled, data[0])).max() > 0.01
+    assert_same_model(compiled, plain, 1e-10)
+    f, g = compiled.function, plain.function
+    assert_array_equal(f.ages[: f.size], g.ages[: g.size])
+    assert (f.n_joined, f.n_steps, f.age_of_norms) == (g.n_joined, g.n_steps, g.age_of_norms)
+
+
+def test_compiled_matrices_in_single_precision_are_those_in_python():
+    parts = Logistic(), PairKernel("product"), "sign", PerClassFIFO(5), "opposite"
+    data = rows(dtype=np.float32)
+    compiled, plain = both(parts, KOMP(tolerance=0.01), data, dtype=np.float32)
+    assert_same_model(compiled, plain, 1e-10)  # all arithmetic is in float64
+    assert compiled.objective.kept.X.dtype == np.float32
+
+
+@pytest.mark.parametrize("cls", [Pairwise, Plain])
+def test_matrices_on_points_that_depend_on_each_other(cls):
+    parts = Logistic(), PairKernel("product"), "sign", PerClassFIFO(4), "opposite"
+    generator = np.random.default_rng(0)
+    X = np.zeros((100, 3))
+    X[:, 0] = generator.uniform(-1, 1, 100)
+    y = np.where(np.sin(3.0 * X[:, 0]) > 0, 1.0, -1.0)
+    data = X, np.column_stack([y, np.zeros(100)]), np.ones(100)
+    learner, full = (
+        make(c(*parts), expansion, kernel=Gaussian(0.7))
+        for c, expansion in ((cls, KOMP(tolerance=1e-4)), (Pairwise, Full()))
+    )
+    for each in (learner, full):
+        each.learn(*data)
+    assert learner.function.size < 30
+    assert (learner.function.slots < 0).any()
+    assert np.abs(values(learner, X) - values(full, X)).max() < 1e-2 * np.abs(values(full, X)).max()
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_python_takes_over_where_a_step_needs_a_new_inverse(monkeypatch, again):
+    called = []
+    for cls, name in ((KernelLearner, "_step"), (BilinearExpansion, "finish_with_slots")):
+        take = getattr(cls, name)
+        monkeypatch.setattr(
+            cls, name, lambda *args, name=name, take=take: [called.append(name), take(*args)][1]
+        )
+    parts = Logistic(), PairKernel("product"), "sign", PerClassFIFO(3), "opposite"
+    X, targets, weights = rows(63, repeated=False)
+    compiled, plain = both(parts, KOMP(tolerance=0.02), (X[3:], targets[3:], weights[3:]))
+    if again:  # no newcomer meets the inverse, only what removes points
+        X = compiled.function.dictionary[:3]
+        targets = np.column_stack([[1.0, -1.0, 1.0], np.zeros(3)])
+    for learner in (compiled, plain):
+        f = learner.function
+        f.arrays.inverse[: f.size, : f.size] = 0.0
+        called.clear()
+        learner.learn(X[:3], targets[:3], weights[:3])
+        if learner is compiled:
+            assert called == ["finish_with_slots" if again else "_step"]
+        K, P = f.arrays.gram[: f.size, : f.size], f.arrays.inverse[: f.size, : f.size]
+        assert_allclose(K @ P, np.eye(f.size), atol=1e-6)
+    assert_same_model(compiled, plain)
+
+
+@pytest.mark.parametrize("cls", [Pairwise, Plain])
+def test_a_buffer_that_leaves_no_room_is_refused_and_changes_nothing(cls):
+    parts = Logistic(), PairKernel("product"), "sign", FIFO(8), "opposite"
+    X, targets, weights = rows(40, repeated=False)
+    learner = make(cls(*parts), Budget(6, "project"), regularization=0.1)
+    learner.learn(X[:5], targets[:5], weights[:5])
+    before = values(learner, X)
+    with pytest.raises(ValueError, match="leaves no room"):
+        learner.learn(X[5:7], targets[5:7], weights[5:7])
+    assert_array_equal(values(learner, X), before)
+    assert learner.objective.kept.weights.sum() == 5
+
+
 @pytest.mark.parametrize(
     "buffer", [FIFO(8), PerClassFIFO(1), Reservoir(8), Reservoir(4, per_class=True), Everything()],
     ids=repr,
@@ -125,8 +232,9 @@ def test_compiled_steps_in_single_precision():
     assert np.abs(compiled.evaluate(X) - plain.evaluate(X)).max() < 0.05 * size
 
 
-def test_a_stream_may_be_cut_anywhere():
-    parts = Logistic(), PairKernel("difference"), "difference", PerClassFIFO(5), "opposite"
+@pytest.mark.parametrize("pattern", ["difference", "product"])
+def test_a_stream_may_be_cut_anywhere(pattern):
+    parts = Logistic(), PairKernel(pattern), "difference", PerClassFIFO(5), "opposite"
     X, targets, weights = rows()
     whole = make(Pairwise(*parts), KOMP(tolerance=1e-4, max_size=40))
     whole.learn(X, targets, weights)
@@ -201,8 +309,9 @@ def test_a_wide_kernel_changes_paths_and_forgets_nothing():
         assert np.abs(learner.evaluate(X) - full.evaluate(X)).max() < 1e-3
 
 
-def test_state_goes_on_bit_for_bit():
-    parts = Logistic(), PairKernel("difference"), "difference", PerClassFIFO(5), "opposite"
+@pytest.mark.parametrize("pattern", ["difference", "product"])
+def test_state_goes_on_bit_for_bit(pattern):
+    parts = Logistic(), PairKernel(pattern), "difference", PerClassFIFO(5), "opposite"
     for cls in (Pairwise, Plain):
         X, targets, weights = rows(weighted=True, groups=2)
         learner = make(cls(*parts), KOMP(tolerance=1e-3, max_size=40))
@@ -234,19 +343,20 @@ def test_batches_average_the_slopes_of_their_rows():
     )
 
 
-def test_divergence_leaves_the_model_as_it_was():
+@pytest.mark.parametrize("pattern", ["difference", "product"])
+def test_divergence_leaves_the_model_as_it_was(pattern):
     from mercer.exceptions import DivergenceError
 
-    parts = LeastSquaresMargin(), PairKernel("difference"), "difference", FIFO(5), "all"
+    parts = LeastSquaresMargin(), PairKernel(pattern), "difference", FIFO(5), "all"
     X, targets, weights = rows()
     for cls in (Pairwise, Plain):
         learner = make(cls(*parts), Full(), kernel=Linear(), step=PowerDecay(50.0, 0.0))
         learner.learn(X[:3], targets[:3], weights[:3])
-        before = learner.evaluate(X)
+        before = values(learner, X)
         counts, kept = learner.objective.counts, learner.objective.kept.X.copy()
         with pytest.raises(DivergenceError, match="diverged"):
             learner.learn(X[3:], targets[3:], weights[3:])
-        assert_array_equal(learner.evaluate(X), before)
+        assert_array_equal(values(learner, X), before)
         assert learner.objective.counts == counts
         assert_array_equal(learner.objective.kept.X, kept)
         assert learner.n_samples == 3

@@ -1,5 +1,6 @@
 """The compiled loop under a risk does what the loop in Python does, to the last bit."""
 
+import copy
 import math
 
 import numpy as np
@@ -205,6 +206,34 @@ def test_both_loops_give_the_same_bits(
     if risk.tracking is not None and tracker.pairs != "tracked":
         batch_size += batch_size % 2
     both_ways(monkeypatch, risk, loss, EXPANSIONS[expansion], batch_size, average)
+
+
+@pytest.mark.parametrize(
+    ("risk", "tracker", "expansion", "average"),
+    covering(
+        ["cvar", "semideviation", "mixture"],
+        [tracker for tracker in TRACKERS if tracker.pairs != "reservoir"],
+        ["komp", "merge", "remove", "full"],
+        ["suffix", None],
+    ),
+)
+def test_single_rows_are_learned_as_calls_with_one_row(
+    monkeypatch, risk, tracker, expansion, average
+):
+    monkeypatch.setattr("mercer.learning.step_sizes._FIRST_ROWS", 20)
+    one = learn(RISKS[risk](tracker), "squared", EXPANSIONS[expansion], 2, average)
+    assert one.learner_.first.seen
+    other, calls, whole = copy.deepcopy(one), [], KernelLearner.learn
+    monkeypatch.setattr(
+        KernelLearner, "learn", lambda self, *args: [calls.append(1), whole(self, *args)]
+    )
+    X, y = rows_for("squared")
+    for x, target in zip(X[:25], y[:25], strict=True):
+        one.learn_one(x, target)
+    assert len(calls) <= 2  # a new path, or a row that looks like a divergence
+    for i in range(25):
+        other.partial_fit(X[i : i + 1], y[i : i + 1])
+    assert_same(one, other)
 
 
 class Log(Risk):

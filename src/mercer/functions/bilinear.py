@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -14,16 +13,19 @@ from mercer.functions.feature_blocks import blocks_of
 from mercer.functions.function import Half, dense_rows, follow_slots, grown_capacity
 from mercer.kernels import Kernel
 from mercer.numerics.bilinear import (
-    DEPENDENT,
+    ABSORB,
+    ABSORB_LESS,
     INACCURATE,
     JOINED,
+    REFRESH,
+    TWINS,
     BilinearState,
     add_block,
+    bring_to_size,
     cholesky_inverse,
-    delete,
     fold,
-    join,
-    project_away,
+    let_in,
+    order_of_joining,
     refresh_norms,
     trusted_inverse,
 )
@@ -35,9 +37,10 @@ from mercer.numerics.compression import (
     PLAIN,
     REMOVE,
     RING,
-    absorb,
+    Limits,
 )
 from mercer.numerics.loops import squared_tolerance
+from mercer.numerics.pair_matrices import MatrixProgress, PairMatrix
 from mercer.records import FLOATS, Numbers, Record
 from mercer.validation import integer, positive
 
@@ -52,6 +55,8 @@ class BilinearFunction(ABC):
 
     n_outputs = 1
     averaging = None
+    #: Type of the numbers that compiled code takes.
+    computes_in = np.dtype(np.float64)
     keeps_previous = False
     promoted = ""
     #: Slots of points that return in later steps; random features have none.
@@ -135,19 +140,8 @@ class BilinearFunction(ABC):
 Floats = NDArray[np.floating]
 Indices = NDArray[np.int64]
 
-# The running norms of rows and columns are recomputed after at least this many steps.
-_REFRESH = 64
 # Kernel values held at once while predicting.
 _CHUNK = 1 << 22
-# New points closer than this to the span of the others (squared, relative to k(x, x)) are projected
-# on it. A point accepted at a squared distance of s brings the condition number of the Gram matrix
-# to 1 / s and, with the weights of its projection, some orders of magnitude beyond: up to about
-# 1e13 for 1e-8, where an inverse that is refined once is still good to seven digits.
-_ABSORB = 1e-8
-# The same, for tolerances too small for it.
-_ABSORB_LESS = 1e-10
-# Points closer than this (squared, relative to k(x, x)) differ only by rounding.
-_TWINS = 1e-13
 _NUMBERS = Record(
     n_steps=integer(low=0),
     n_joined=integer(low=0),
@@ -379,7 +373,7 @@ class BilinearExpansion(BilinearFunction):
         squared = squared_tolerance(tolerance, self.scale)
         new, slots, unknown = self._meet(points, coefficients, before, after)
         self.forget()
-        self._reserve(new.points.shape[0])
+        self.reserve(new.points.shape[0])
         booked, moved = self._join(new, squared)
         slots = np.append(moved, -1)[slots]
         for slot in slots[unknown][slots[unknown] >= 0]:
@@ -390,7 +384,7 @@ class BilinearExpansion(BilinearFunction):
         error = self._compress(booked, squared) * self.scale
         self.n_steps += 1
         self.age_of_norms += 1
-        if self.age_of_norms >= max(_REFRESH, self.size):
+        if self.age_of_norms >= max(REFRESH, self.size):
             self.refresh()
         return float(error)
 
@@ -426,7 +420,7 @@ class BilinearExpansion(BilinearFunction):
             distances = others + own[p] - 2.0 * np.concatenate([rows[p], gram[p, joining]])
             if distances.size:
                 nearest = int(np.argmin(distances))
-                if distances[nearest] <= _TWINS * max(own[p], others[nearest]):
+                if distances[nearest] <= TWINS * max(own[p], others[nearest]):
                     slots[point] = nearest
                     continue
             slots[point] = self.size + len(joining)
@@ -435,7 +429,8 @@ class BilinearExpansion(BilinearFunction):
         at = np.array(joining, dtype=np.int64)
         block = coefficients[np.ix_(filled, filled)] / self.scale
         inputs = points[unknown[at]].astype(np.float64)
-        new = _Joining(inputs, rows[at], gram[np.ix_(at, at)], slots[filled], block)
+        rows, gram = (np.ascontiguousarray(a) for a in (rows[at], gram[np.ix_(at, at)]))
+        new = _Joining(inputs, rows, gram, slots[filled], block)
         return new, slots, unknown
 
     def _check_room(self, held: Indices) -> None:
@@ -464,24 +459,23 @@ class BilinearExpansion(BilinearFunction):
         moved : ndarray of shape (size + n_new,) of int64
             New slot of each point of the dictionary and each newcomer; -1 for projected points.
         """
-        n, own = self.size, np.ascontiguousarray(new.gram.diagonal())
+        n, own = self.size, new.gram.diagonal()
         sparing = self.expansion.rule == GREEDY and squared >= 0.0
-        thresholds = [-1.0]
-        if self.kind == INVERSE:
-            thresholds = [max(_ABSORB, self.expansion.absorb)] + [_ABSORB_LESS] * sparing
-        joined: list[int] = []
-        for threshold in thresholds:
-            crowded = self._let_in(new, own, threshold, joined)
-            left = [p for p in range(own.size) if p not in joined]
+        sparing = sparing and self.kind == INVERSE
+        joined = np.empty(0, np.int64)
+        for threshold in [self.limits().threshold] + [ABSORB_LESS] * sparing:
+            joined, crowded = self._let_in(new, threshold, joined)
+            left = np.setdiff1d(np.arange(own.size), joined)
             # Newcomers that did not join are numbered after all points that did.
             moved = np.concatenate([np.arange(n), np.empty(own.size, np.int64)])
-            moved[[n + p for p in joined]] = n + np.arange(len(joined))
-            moved[[n + p for p in left]] = self.size + np.arange(len(left))
-            if not left:
+            moved[n + joined] = n + np.arange(joined.size)
+            moved[n + left] = self.size + np.arange(left.size)
+            if not left.size:
                 add_block(self.arrays, self.size, *_distinct(moved[new.slots], new.block))
                 return 0.0, moved
             K, C = self._with_left(new, moved[new.slots], joined, left)
-            kept, inverse = np.arange(self.size), self.arrays.inverse[: self.size, : self.size]
+            kept = np.arange(self.size)
+            inverse = self.arrays.inverse[: self.size, : self.size].copy()
             if crowded:
                 kept, inverse = trusted_inverse(K, threshold)
             gone = np.setdiff1d(np.arange(len(K)), kept)
@@ -494,41 +488,31 @@ class BilinearExpansion(BilinearFunction):
         slots[kept] = np.arange(kept.size)
         return booked, slots[moved]
 
-    def _let_in(self, new: _Joining, own: Array, threshold: float, joined: list[int]) -> bool:
-        """Add newcomers one by one; return whether others had better be removed to make room."""
-        mended = False
-        for p in self._order(new, own):
-            while p not in joined:
-                row = np.concatenate([new.rows[p], new.gram[p, joined]])
-                status = join(self.arrays, self.size, row, own[p], threshold)
-                if status == JOINED:
-                    self.points[self.size] = new.points[p]
-                    self.size += 1
-                    joined.append(p)
-                elif status == INACCURATE and not mended:
-                    mended = self.mend()
-                    if not mended:
-                        return True
-                elif status == DEPENDENT:
-                    break
-                else:
-                    return True
-        return False
+    def _let_in(self, new: _Joining, threshold: float, joined: Indices) -> tuple[Indices, bool]:
+        """Let further newcomers join; return all that did, in the order of their slots.
 
-    def _order(self, new: _Joining, own: Array) -> Sequence[int]:
-        """Return the order in which newcomers join; the farthest first if they may be dependent."""
-        if self.kind != INVERSE or own.size < 2:
-            return range(own.size)
-        n = new.rows.shape[1]
-        schur = new.gram - new.rows @ self.arrays.inverse[:n, :n] @ new.rows.T
-        kept, absorbed, _ = absorb(schur, own, _ABSORB_LESS)
-        return [*kept.tolist(), *absorbed.tolist()]
+        Also return whether others had better be removed to make room.
+        """
+        n = self.size - joined.size
+        order = order_of_joining(self.arrays, n, new.rows, new.gram)
+        mended, so_far = False, np.append(joined, np.empty(len(order) - joined.size, np.int64))
+        while True:
+            n_joined, status = let_in(
+                self.arrays, n, new.rows, new.gram, order, threshold, so_far, self.size - n
+            )
+            self.points[self.size : n + n_joined] = new.points[so_far[self.size - n : n_joined]]
+            self.size = n + n_joined
+            if status == INACCURATE and not mended:
+                mended = self.mend()
+                if mended:
+                    continue
+            return so_far[:n_joined], status != JOINED
 
     def _with_left(
-        self, new: _Joining, slots: Indices, joined: list[int], left: list[int]
+        self, new: _Joining, slots: Indices, joined: Indices, left: Indices
     ) -> tuple[Array, Array]:
         """Return Gram matrix and coefficients of the dictionary and the remaining newcomers."""
-        n, total = self.size, self.size + len(left)
+        n, total = self.size, self.size + left.size
         K, C = np.empty((total, total)), np.zeros((total, total))
         K[:n, :n], C[:n, :n] = self.arrays.gram[:n, :n], self.arrays.coefficients[:n, :n]
         K[n:, :n] = np.hstack([new.rows[left], new.gram[np.ix_(left, joined)]])
@@ -539,35 +523,40 @@ class BilinearExpansion(BilinearFunction):
 
     def _compress(self, booked: float, squared: float) -> float:
         """Remove points; return the error, in units of the scaled coefficients."""
-        limit, mended_at, threshold = self.expansion.limit(), -1, _ABSORB_LESS
-        if self.kind == PLAIN:
-            return 0.0
+        mended_at, threshold = -1, ABSORB_LESS
         while True:
             pinned, origin = np.zeros(self.size, np.bool_), np.arange(self.size)
             pinned[self.slots[self.slots >= 0]] = True
-            if self.kind != INVERSE:
-                ages = self.ages[: self.size if self.kind == RING else 0].copy()
-                size, error = delete(self.arrays, self.size, pinned, origin, limit, ages)
-                self._follow(origin[:size])
-                return float(error)
-            size, booked, accurate = project_away(
+            size, error, accurate = bring_to_size(
+                self.kind,
                 self.arrays,
                 self.size,
                 pinned,
                 origin,
+                self.ages,
                 booked,
-                squared,
-                limit,
-                self.expansion.rule,
+                self.limits(squared),
             )
             self._follow(origin[:size])
             if accurate:
-                return float(np.sqrt(booked))
+                return float(error)
+            booked = error**2
             # No progress since the last refresh: some points depend on the others.
             if self.size == mended_at or not self.mend():
                 booked += self._shed(threshold)
                 threshold *= 10.0
             mended_at = self.size
+
+    def finish_with_slots(self, error: float, tolerance: float) -> float:
+        """End a step that the compiled loop left half done; return its total error.
+
+        Parameters
+        ----------
+        error, tolerance : float
+            Error of the step so far, and its tolerance.
+        """
+        squared = squared_tolerance(tolerance, self.scale)
+        return self._compress((error / self.scale) ** 2, squared) * self.scale
 
     def mend(self) -> bool:
         """Recompute the inverse; return False if it still cannot be trusted."""
@@ -580,11 +569,11 @@ class BilinearExpansion(BilinearFunction):
     def _shed(self, threshold: float) -> float:
         """Project points that depend on the others on their span; return the squared error."""
         n = self.size
-        K, C = self.arrays.gram[:n, :n].copy(), self.arrays.coefficients[:n, :n]
+        K, C = self.arrays.gram[:n, :n].copy(), self.arrays.coefficients[:n, :n].copy()
         kept, inverse = trusted_inverse(K, threshold)
         C, error = fold(K, C, kept, np.setdiff1d(np.arange(n), kept), inverse)
         self.fill(kept, self.points[:n].copy(), K, C, inverse)
-        return error
+        return float(error)
 
     def fill(
         self, kept: Indices, points: Array, gram: Array, coefficients: Array, inverse: Array
@@ -622,6 +611,29 @@ class BilinearExpansion(BilinearFunction):
             refresh_norms(self.arrays, self.size)
         self.age_of_norms = 0
 
+    # -- compiled code --------------------------------------------------------------------------
+
+    def limits(self, squared: float = 0.0) -> Limits:
+        """Return the limits of a step, in the form for compiled code."""
+        threshold = max(ABSORB, self.expansion.absorb) if self.kind == INVERSE else -1.0
+        return Limits(float(squared), self.expansion.limit(), threshold, self.expansion.rule, 1)
+
+    def compiled(self) -> PairMatrix:
+        """Return the arrays, in the form for compiled code, which changes them."""
+        return PairMatrix(self.arrays, self.points, self.ages)
+
+    def progress(self, rows_done: int = 0) -> MatrixProgress:
+        """Return the progress of the function, in the form for compiled code."""
+        return MatrixProgress(
+            self.size, self.scale, self.n_steps, self.n_joined, self.age_of_norms, rows_done
+        )
+
+    def resume(self, progress: MatrixProgress, slots: Indices) -> None:
+        """Apply the changes that compiled code made, and the slots that it followed."""
+        self.size, self.scale, self.n_steps, self.n_joined, self.age_of_norms, _ = progress
+        self.slots = slots
+        self.forget()
+
     # -- storage --------------------------------------------------------------------------------
 
     def keeps(self, name: str) -> bool:
@@ -648,7 +660,7 @@ class BilinearExpansion(BilinearFunction):
                 new[(slice(n),) * new.ndim] = was[(slice(n),) * was.ndim]
         self.points, self.ages = points, ages
 
-    def _reserve(self, n_new: int) -> None:
+    def reserve(self, n_new: int) -> None:
         """Make room for more points."""
         needed, capacity = self.size + n_new, self.points.shape[0]
         if needed > capacity:

@@ -297,6 +297,11 @@ class KernelExpansion(Function):
         return self.arrays.points.dtype
 
     @property
+    def computes_in(self) -> np.dtype[Any]:
+        """Type of the numbers that compiled code takes."""
+        return self.dtype
+
+    @property
     def promoted(self) -> str:
         if self.compressor.kind == TRIANGULAR:
             return "triangular"

@@ -1,8 +1,8 @@
 """Learner on kernel expansions.
 
 If all parts are built in, steps run in compiled code (:mod:`mercer.numerics.loops`, also for
-pairs, and :mod:`mercer.numerics.risks`) while the model is small or the batch size is 1. Tests
-compare compiled code with Python.
+pairs, :mod:`mercer.numerics.pair_matrices` and :mod:`mercer.numerics.risks`) while the model is
+small or the batch size is 1. Tests compare compiled code with Python.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.exceptions import NothingLearnedWarning
-from mercer.functions import KernelExpansion
+from mercer.exceptions import DivergenceError, NothingLearnedWarning
+from mercer.functions import BilinearExpansion, KernelExpansion
 from mercer.learning.learner import (
     LOSS_GROWTH,
     Array,
@@ -49,7 +49,8 @@ from mercer.numerics.loops import (
     run_rows,
     score_one_row,
 )
-from mercer.numerics.risks import UnderRisk, no_past, run_under_risk
+from mercer.numerics.pair_matrices import codes_of, run_pair_matrices
+from mercer.numerics.risks import CompiledRisk, UnderRisk, no_past, run_under_risk
 from mercer.objectives import Batch, Compositional, Objective, Pairwise, Pointwise
 from mercer.records import Passing
 from mercer.schedules import Constant
@@ -62,7 +63,9 @@ _PLAIN: Any = ["C", "ALIGNED", "WRITEABLE"]
 # A model is idle only after so many times the rows that a buffer holds.
 _IDLE = 10
 _CHUNK = 8192  # rows between two reports of progress
-# Numbers of the options in the compiled loop on pairs.
+# Functions that the compiled loops on pairs know, by the order of the pair kernel, and the numbers
+# of the options there.
+_OF_ORDER: dict[int, type[Any]] = {1: KernelExpansion, 2: BilinearExpansion}
 _LABELS = {"difference": DIFFERENCE, "sign": SIGN, "same": SAME}
 _NORMALIZATIONS = {"opposite": OPPOSITE, "all": ALL, "balanced": BALANCED}
 
@@ -84,6 +87,8 @@ class _SingleRow(NamedTuple):
     limits: tuple[Any, ...]
     averaging: float
     is_constant: bool
+    risk: CompiledRisk | None
+    watched: Array
 
 
 class KernelLearner(Passing, StepLearner):
@@ -242,32 +247,39 @@ class KernelLearner(Passing, StepLearner):
         max_work = np.iinfo(np.int64).max if b == 1 else _MAX_WORK
         row = 0
         while row < n:
-            functions = self.compiled(f.dtype) if isinstance(X, np.ndarray) else None
+            functions = self.compiled(f.computes_in) if isinstance(X, np.ndarray) else None
             small = f.size * f.n_features <= max_work
             if functions is not None and (self._pairs or (small and self._goes_compiled)):
-                if rows is None or rows.inputs.dtype != f.dtype:
-                    rows = Rows(np.require(X, f.dtype, _PLAIN), targets, weights)
+                if rows is None or rows.inputs.dtype != f.computes_in:
+                    inputs = np.asarray(X, f.dtype)
+                    rows = Rows(np.require(inputs, f.computes_in, _PLAIN), targets, weights)
                 if self._pairs:
                     row = self._run_pairs(functions, rows, steps, row, largest_loss)
                 elif type(self.objective) is Compositional:
+                    objective: Any = self.objective
                     row = self._run_under_risk(
-                        functions, rows, steps, watched, row, max_work, largest_loss
+                        functions,
+                        objective.compiled(),
+                        rows,
+                        steps,
+                        watched,
+                        row,
+                        max_work,
+                        largest_loss,
                     )
                 else:
                     row = self._run_rows(functions, rows, steps, row, max_work, largest_loss)
                 continue
             stop = min(row + b, n)
             block = X[row:stop] if isinstance(X, np.ndarray) else X[row:stop].toarray()
-            batch = Batch(
-                np.ascontiguousarray(block, dtype=f.dtype), targets[row:stop], weights[row:stop]
-            )
-            self._step(batch, row, steps, largest_loss)
+            self._step(Batch(block, targets[row:stop], weights[row:stop]), row, steps, largest_loss)
             watched[row // b] = self.objective.measured()
             row = stop
 
     def _step(self, batch: Batch, row: int, steps: Steps, largest_loss: float) -> None:
         """Take one step in Python; compiled code does the same."""
         t = row // self.batch_size
+        batch = batch._replace(X=np.ascontiguousarray(batch.X, dtype=self.function.dtype))
         eta, tolerance = steps.step_sizes[t], steps.tolerances[t]
         try:
             losses, steps.errors[t] = make_step(
@@ -283,6 +295,24 @@ class KernelLearner(Passing, StepLearner):
             raise self.diverged(eta, row) from None
         steps.losses[row : row + losses.size] = losses
         steps.model_orders[t] = self.function.size
+
+    def _settle(
+        self, reason: int, steps: Steps, row: int, finish: Callable[[float, float], float]
+    ) -> None:
+        """Do what a compiled loop that stopped before a row has left to Python.
+
+        After ``NO_ROOM``, ``TOO_LARGE`` and ``UNUSUAL`` the callers go on. ``finish`` maps the
+        error of a step that is half done, and its tolerance, to its total error.
+        """
+        if reason == loops.DIVERGED:
+            raise self.diverged(steps.step_sizes[row // self.batch_size], row)
+        done = (row - 1) // self.batch_size
+        if reason == loops.HALF_DONE:
+            steps.errors[done] = finish(steps.errors[done], steps.tolerances[done])
+        elif reason in (loops.ILL_CONDITIONED, loops.BROKEN_DOWN):
+            self.function.use_safer_path()
+        if reason in (loops.HALF_DONE, loops.ILL_CONDITIONED):
+            steps.model_orders[done] = self.function.size
 
     def _run_rows(
         self,
@@ -316,21 +346,13 @@ class KernelLearner(Passing, StepLearner):
             largest_loss,
         )
         f.resume(progress)
-        row = progress.rows_done
-        if reason == loops.DIVERGED:
-            raise self.diverged(steps.step_sizes[row // b], row)
-        if reason == loops.HALF_DONE:
-            done = (row - 1) // b
-            steps.errors[done] = f.finish(steps.errors[done], steps.tolerances[done])
-            steps.model_orders[done] = f.size
-        elif reason in (loops.ILL_CONDITIONED, loops.BROKEN_DOWN):
-            f.use_safer_path()
-        # After NO_ROOM and TOO_LARGE, the caller makes room, or continues in Python.
-        return int(row)
+        self._settle(reason, steps, progress.rows_done, f.finish)
+        return int(progress.rows_done)
 
     def _run_under_risk(
         self,
         functions: Functions,
+        risk: CompiledRisk,
         rows: Rows,
         steps: Steps,
         watched: Array,
@@ -347,7 +369,7 @@ class KernelLearner(Passing, StepLearner):
             functions,
             with_code(f.compressor, f.dtype),
             f.arrays,
-            UnderRisk(objective.compiled(), objective.way, objective.tracked, past, watched),
+            UnderRisk(risk, objective.way, objective.tracked, past, watched),
             rows,
             steps,
             f.limits(),
@@ -358,22 +380,13 @@ class KernelLearner(Passing, StepLearner):
             largest_loss,
         )
         f.resume(progress, past=None if f.past is None else past)
-        row = progress.rows_done
-        if reason == loops.DIVERGED:
-            raise self.diverged(steps.step_sizes[row // b], row)
-        done = (row - 1) // b
-        if reason == loops.HALF_DONE:
-            steps.errors[done] = f.end_half_done(steps.errors[done], steps.tolerances[done])
-        elif reason in (loops.ILL_CONDITIONED, loops.BROKEN_DOWN):
-            f.use_safer_path()
-        if reason in (loops.HALF_DONE, loops.ILL_CONDITIONED):
-            steps.model_orders[done] = f.size
-        return int(row)
+        self._settle(reason, steps, progress.rows_done, f.end_half_done)
+        return int(progress.rows_done)
 
     def _run_pairs(
         self, functions: Functions, rows: Rows, steps: Steps, row: int, largest_loss: float
     ) -> int:
-        """Learn pairs from ``row`` on, until all are learned or a safer path takes over.
+        """Learn pairs from ``row`` on, until all are learned or Python takes over.
 
         Returns
         -------
@@ -381,56 +394,49 @@ class KernelLearner(Passing, StepLearner):
             The next row to learn.
         """
         objective: Any = self.objective
-        f, X, first = self.function, rows.inputs, row
+        f: Any = self.function
+        X, first, dtype = rows.inputs, row, f.dtype
         targets, weights = rows.targets, rows.sample_weights
         places = objective.places(targets[row:], weights[row:])
         rules = Rules(
             _LABELS[objective.pair_label],
             _NORMALIZATIONS[objective.normalize],
-            float(objective.pattern[0]),
-            float(objective.pattern[1]),
+            objective.pattern,
             float(objective.loss.value([1.0], [0.0])[0]),
             np.concatenate([np.full(row, -1, np.int64), places]),
         )
         n_places = max(int(places.max()) + 1, objective.kept.weights.size)
         buffered = _buffer(objective, f, X, n_places)
+        is_matrix, reason = isinstance(f, BilinearExpansion), loops.FINISHED
         try:
-            while row < len(X):
+            while row < len(X) and reason != loops.UNUSUAL and f.computes_in == X.dtype:
                 f.reserve(n_places + 1)
-                buffered = buffered._replace(
-                    kernels=np.zeros((n_places, f.arrays.points.shape[0]), f.dtype)
-                )
-                kernels_of_buffer(functions, f.arrays, f.size, buffered)
-                progress, reason = run_pairs(
-                    functions,
-                    with_code(f.compressor, f.dtype),
-                    f.arrays,
-                    buffered,
-                    rules,
-                    rows,
-                    steps,
-                    f.limits(),
-                    f.progress(row),
-                    -1.0 if f.averaging is None else f.averaging,
-                    largest_loss,
-                )
+                dictionary: Any = f.compiled() if is_matrix else f.arrays
+                kernels = np.zeros((n_places, len(dictionary.points)), X.dtype)
+                buffered = buffered._replace(kernels=kernels)
+                kernels_of_buffer(functions, dictionary.points, f.size, buffered)
+                parts = dictionary, buffered, rules, rows, steps, f.limits(), f.progress(row)
+                if is_matrix:
+                    progress, reason = run_pair_matrices(
+                        functions, codes_of(f.kind), *parts, largest_loss
+                    )
+                else:
+                    averaging = -1.0 if f.averaging is None else f.averaging
+                    compressor = with_code(f.compressor, f.dtype)
+                    progress, reason = run_pairs(
+                        functions, compressor, *parts, averaging, largest_loss
+                    )
                 f.resume(progress, buffered.slots)
                 row = progress.rows_done
-                if reason == loops.DIVERGED:
-                    raise self.diverged(steps.step_sizes[row], row)
-                if reason == loops.HALF_DONE:
-                    done = row - 1
-                    steps.errors[done] = f.finish_with_slots(
-                        steps.errors[done], steps.tolerances[done]
-                    )
-                    steps.model_orders[done] = f.size
-                elif reason in (loops.ILL_CONDITIONED, loops.BROKEN_DOWN):
-                    f.use_safer_path()
-                if f.dtype != X.dtype:
-                    break
+                self._settle(reason, steps, row, f.finish_with_slots)
                 buffered = buffered._replace(slots=f.slots)
         finally:
-            objective.take_buffer(*buffered[:3], targets[first:row], weights[first:row])
+            points = buffered.points.astype(dtype, copy=False)
+            objective.take_buffer(points, *buffered[1:3], targets[first:row], weights[first:row])
+        if reason == loops.UNUSUAL:
+            batch = Batch(X[row : row + 1], targets[row : row + 1], weights[row : row + 1])
+            self._step(batch, row, steps, largest_loss)
+            row += 1
         return row
 
     def learn_row(self, x: Array, target: Array, weight: float) -> None:
@@ -446,13 +452,28 @@ class KernelLearner(Passing, StepLearner):
         rows.inputs[0], rows.targets[0], rows.sample_weights[0] = x, target, weight
         if not single.is_constant:
             self._plan_row(steps, rows)
+        risk = single.risk
+        is_learned = self._learn_one(single) if risk is None else self._weigh_one(single, risk)
+        if not is_learned:
+            # Learn it on the safer path, or confirm that it diverges.
+            self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
+            return
+        self.n_samples += 1
+        monitors = None if risk is None else single.watched[0]
+        self.history.add_one(
+            steps.losses[0], f.size, steps.errors[0], steps.step_sizes[0], monitors
+        )
+
+    def _learn_one(self, single: _SingleRow) -> bool:
+        """Learn the prepared row; return whether that was possible."""
+        f, steps = self.function, single.steps
         if f.size + 1 > f.arrays.points.shape[0]:
             f.reserve(1)
         *progress, reason = run_one_row(
             single.functions,
             single.compression,
             tuple(f.arrays),
-            tuple(rows),
+            tuple(single.rows),
             tuple(steps),
             single.limits,
             (f.size, f.oldest, f.scale, f.n_steps, 0),
@@ -460,17 +481,31 @@ class KernelLearner(Passing, StepLearner):
             LOSS_GROWTH * abs(self.first.loss),
         )
         f.resume_row(*progress)
-        if reason != loops.FINISHED:
-            if reason == loops.HALF_DONE:
-                steps.errors[0] = f.finish(steps.errors[0], steps.tolerances[0])
-            elif reason != loops.DIVERGED:
-                f.use_safer_path()
-            if reason not in (loops.ILL_CONDITIONED, loops.HALF_DONE):
-                # The row was not learned: learn it on the safer path, or confirm that it diverges.
-                self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
-                return
-        self.n_samples += 1
-        self.history.add_one(steps.losses[0], f.size, steps.errors[0], steps.step_sizes[0])
+        if reason == loops.HALF_DONE:
+            steps.errors[0] = f.finish(steps.errors[0], steps.tolerances[0])
+        elif reason not in (loops.FINISHED, loops.DIVERGED):
+            f.use_safer_path()
+        return reason in (loops.FINISHED, loops.ILL_CONDITIONED, loops.HALF_DONE)
+
+    def _weigh_one(self, single: _SingleRow, risk: CompiledRisk) -> bool:
+        """Learn the prepared row under a risk, as :meth:`_learn_one` does for the mean."""
+        functions = self.compiled(self.function.dtype)
+        if functions is None or not self._goes_compiled:
+            return False
+        try:
+            row = self._run_under_risk(
+                functions,
+                risk,
+                single.rows,
+                single.steps,
+                single.watched,
+                0,
+                np.iinfo(np.int64).max,
+                LOSS_GROWTH * abs(self.first.loss),
+            )
+        except DivergenceError:
+            return False
+        return row == 1
 
     def _goes_on(self, single: _SingleRow) -> bool:
         """Whether the prepared arguments are for the present settings."""
@@ -487,8 +522,9 @@ class KernelLearner(Passing, StepLearner):
     def _prepared(self, x: Array, target: Array, weight: float) -> _SingleRow | None:
         """Prepare arguments for single rows; None if this row must be learned by :meth:`learn`."""
         f = self.function
-        waits = not self.first.seen or weight > 1.0 or f.size == 0
-        waits = waits or type(self.objective) is not Pointwise
+        objective: Any = self.objective
+        waits = not self.first.seen or weight > 1.0 or f.size == 0 or not self._goes_compiled
+        waits = waits or type(objective) not in (Pointwise, Compositional)
         functions = None if waits else self.compiled(f.dtype)
         if functions is None:
             return None
@@ -514,6 +550,8 @@ class KernelLearner(Passing, StepLearner):
             tuple(f.limits()),
             -1.0 if f.averaging is None else float(f.averaging),
             is_constant,
+            objective.compiled() if type(objective) is Compositional else None,
+            np.zeros((1, len(objective.monitors))),
         )
         return self._single
 
@@ -536,9 +574,8 @@ class KernelLearner(Passing, StepLearner):
         return (
             type(objective) is Pairwise
             and self.batch_size == 1
-            and objective.pair_kernel.order == 1
             and objective.pair_kernel.bias == 0.0
-            and isinstance(self.function, KernelExpansion)
+            and isinstance(self.function, _OF_ORDER[objective.pair_kernel.order])
         )
 
     @property

@@ -19,14 +19,26 @@ and C, so the reported error does not drift.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import functools
+from typing import Any, NamedTuple
 
+import numba.core.types
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.jit import jit
-from mercer.numerics.compression import GREEDY, absorb
+from mercer.numerics.compression import (
+    GREEDY,
+    INVERSE,
+    PLAIN,
+    REMOVE,
+    RING,
+    Limits,
+    absorb,
+    copy_row,
+)
 from mercer.numerics.small_dense import dot
+from mercer.pointers import machine_code, pointer_call
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -45,6 +57,17 @@ _LARGE = 10.0
 # of k(d, d); this keeps two digits away.
 _CROWDED = 1e11
 JOINED, DEPENDENT, CROWDED, INACCURATE = range(4)
+# New points closer than this to the span of the others (squared, relative to k(x, x)) are projected
+# on it. A point accepted at a squared distance of s brings the condition number of the Gram matrix
+# to 1 / s and, with the weights of its projection, some orders of magnitude beyond: up to about
+# 1e13 for 1e-8, where an inverse that is refined once is still good to seven digits.
+ABSORB = 1e-8
+# The same, for tolerances too small for it.
+ABSORB_LESS = 1e-10
+# Points closer than this (squared, relative to k(x, x)) differ only by rounding.
+TWINS = 1e-13
+# The running norms of rows and columns are recomputed after at least this many steps.
+REFRESH = 64
 
 # A point that costs at most this much more than it seemed to (relative) is still the cheapest.
 _TIE = 1e-9
@@ -130,11 +153,25 @@ def add_block(state: BilinearState, size: int, slots: Indices, block: Array) -> 
             C[slots[p], slots[q]] += block[p, q]
 
 
+@jit()
+def leading_block(matrix: Array, size: int) -> Array:
+    """Return a copy of ``matrix[:size, :size]``."""
+    block = np.empty((size, size))
+    for i in range(size):
+        copy_row(block, i, matrix, i, size)
+    return block
+
+
+@jit()
 def refresh_norms(state: BilinearState, size: int) -> None:
     """Recompute the norms of rows and columns: O(size³), without old rounding errors."""
-    C, K = state.coefficients[:size, :size], state.gram[:size, :size]
-    state.row_norms[:size] = np.einsum("ij,ij->i", C @ K, C)
-    state.column_norms[:size] = np.einsum("ij,ij->j", K @ C, C)
+    C, K = leading_block(state.coefficients, size), leading_block(state.gram, size)
+    rows, columns = C @ K, K @ C
+    for i in range(size):
+        state.row_norms[i], state.column_norms[i] = dot(rows[i], C[i]), 0.0
+    for i in range(size):
+        for j in range(size):
+            state.column_norms[j] += columns[i, j] * C[i, j]
 
 
 # -- points that join ------------------------------------------------------------------------------
@@ -219,6 +256,105 @@ def join(state: BilinearState, size: int, row: Array, self_kernel: float, thresh
     return JOINED
 
 
+@jit()
+def order_of_joining(state: BilinearState, size: int, rows: Array, gram: Array) -> Indices:
+    """Return the order in which newcomers join; the farthest first if they may be dependent.
+
+    Parameters
+    ----------
+    state, size
+        As in :func:`join`.
+    rows, gram : ndarray of shape (n_new, size) and (n_new, n_new)
+        Kernels of the newcomers with the points, and among themselves.
+    """
+    n_new = len(rows)
+    if n_new < 2 or not state.inverse.size:
+        return np.arange(n_new)
+    schur, own, weights = leading_block(gram, n_new), np.empty(n_new), np.empty(size)
+    for p in range(n_new):
+        own[p] = gram[p, p]
+        times(state.inverse, size, rows[p], weights)
+        for q in range(n_new):
+            schur[q, p] -= dot(rows[q], weights)
+    kept, absorbed, _ = absorb(schur, own, ABSORB_LESS)
+    order = np.empty(n_new, np.int64)
+    for p in range(n_new):
+        order[p] = kept[p] if p < kept.size else absorbed[p - kept.size]
+    return order
+
+
+@jit()
+def let_in(
+    state: BilinearState,
+    size: int,
+    rows: Array,
+    gram: Array,
+    order: Indices,
+    threshold: float,
+    joined: Indices,
+    n_joined: int,
+) -> tuple[int, int]:
+    """Let newcomers :func:`join` one by one, until one is neither let in nor dependent.
+
+    Parameters
+    ----------
+    state, threshold
+        As in :func:`join`.
+    size : int
+        Points in use before the first newcomer joined.
+    rows, gram, order
+        As in, and from, :func:`order_of_joining`.
+    joined : ndarray of shape (n_new,) of int64
+        The newcomers that have joined, by their slots; further ones are written behind the first
+        ``n_joined``.
+    n_joined : int
+        How many have joined already.
+
+    Returns
+    -------
+    n_joined : int
+        How many have joined now.
+    status : int
+        ``JOINED`` if no other is left than dependent ones; otherwise what :func:`join` said.
+    """
+    row = np.empty(size + len(rows))
+    for p in order:
+        waits = True
+        for i in range(n_joined):
+            waits = waits and joined[i] != p
+            row[size + i] = gram[p, joined[i]]
+        if not waits:
+            continue
+        for i in range(size):
+            row[i] = rows[p, i]
+        now = size + n_joined
+        status = join(state, now, row[:now], gram[p, p], threshold)
+        if status == JOINED:
+            joined[n_joined] = p
+            n_joined += 1
+        elif status != DEPENDENT:
+            return n_joined, status
+    return n_joined, JOINED
+
+
+@jit()
+def _part(matrix: Array, rows: Indices, columns: Indices) -> Array:
+    """Return ``matrix[np.ix_(rows, columns)]``."""
+    part = np.empty((rows.size, columns.size))
+    for i in range(rows.size):
+        for j in range(columns.size):
+            part[i, j] = matrix[rows[i], columns[j]]
+    return part
+
+
+@jit()
+def _squared_norm(left: Array, K: Array, S: Array) -> float:
+    """Return tr(L K L' S) for symmetric K and S."""
+    middle = np.ascontiguousarray(left @ K @ left.T)
+    return float(dot(middle.ravel(), S.ravel()))
+
+
+@jit()
 def fold(
     gram: Array, coefficients: Array, kept: Indices, dependent: Indices, inverse: Array
 ) -> tuple[Array, float]:
@@ -246,17 +382,25 @@ def fold(
     squared_error : float
         Squared Hilbert-Schmidt distance to it.
     """
-    K, k = gram[np.ix_(kept, kept)], gram[np.ix_(dependent, kept)]
-    C_AD, C_DA = coefficients[np.ix_(dependent, kept)], coefficients[np.ix_(kept, dependent)]
-    C_AA = coefficients[np.ix_(dependent, dependent)]
+    K, k = _part(gram, kept, kept), _part(gram, dependent, kept)
+    C_AD, C_DA = _part(coefficients, dependent, kept), _part(coefficients, kept, dependent)
+    C_AA = _part(coefficients, dependent, dependent)
     W = k @ inverse
     W += (k - W @ K) @ inverse
-    S = gram[np.ix_(dependent, dependent)] - W @ k.T - (k - W @ K) @ W.T
+    S = _part(gram, dependent, dependent)
+    S -= W @ k.T
+    S -= (k - W @ K) @ W.T
     S = 0.5 * (S + S.T)
-    T, V = C_DA + W.T @ C_AA, C_AD + C_AA @ W
-    error = np.sum(T.T @ K @ T * S) + np.sum(V @ K @ V.T * S) + np.sum(C_AA.T @ S @ C_AA * S)
-    projected: Array = coefficients[np.ix_(kept, kept)] + T @ W + W.T @ C_AD
-    return projected, max(float(error), 0.0)
+    W_t = np.ascontiguousarray(W.T)
+    T_t = np.ascontiguousarray(C_DA.T)
+    T_t += np.ascontiguousarray(C_AA.T) @ W
+    V = C_AD + C_AA @ W
+    error = _squared_norm(T_t, K, S) + _squared_norm(V, K, S)
+    error += _squared_norm(np.ascontiguousarray(C_AA.T), S, S)
+    projected = _part(coefficients, kept, kept)
+    projected += np.ascontiguousarray(T_t.T) @ W
+    projected += W_t @ C_AD
+    return projected, max(error, 0.0)
 
 
 def cholesky_inverse(gram: Array) -> Array | None:
@@ -545,3 +689,103 @@ def delete(
         size -= 1
         _close_gap(state, j, size, pinned, origin)
     return size, error
+
+
+# -- one function for each way to stay small, compiled when it is first used ----------------------
+
+
+@jit()
+def _keep_all(state, size, pinned, origin, ages, booked, limits):  # type: ignore[no-untyped-def]
+    return size, 0.0, True
+
+
+@jit()
+def _project(state, size, pinned, origin, ages, booked, limits):  # type: ignore[no-untyped-def]
+    size, booked, accurate = project_away(
+        state,
+        size,
+        pinned,
+        origin,
+        booked,
+        limits.squared_tolerance,
+        limits.max_size,
+        limits.rule,
+    )
+    return size, np.sqrt(booked), accurate
+
+
+@jit()
+def _delete_smallest(state, size, pinned, origin, ages, booked, limits):  # type: ignore[no-untyped-def]
+    size, error = delete(state, size, pinned, origin, limits.max_size, ages[:0])
+    return size, error, True
+
+
+@jit()
+def _delete_oldest(state, size, pinned, origin, ages, booked, limits):  # type: ignore[no-untyped-def]
+    size, error = delete(state, size, pinned, origin, limits.max_size, ages[:size])
+    return size, error, True
+
+
+_WAYS: dict[int, Any] = {
+    PLAIN: _keep_all,
+    INVERSE: _project,
+    REMOVE: _delete_smallest,
+    RING: _delete_oldest,
+}
+
+
+def bring_to_size(
+    kind: int,
+    state: BilinearState,
+    size: int,
+    pinned: NDArray[np.bool_],
+    origin: Indices,
+    ages: Indices,
+    booked: float,
+    limits: Limits,
+) -> tuple[int, float, bool]:
+    """Remove points in the way of a compressor.
+
+    Parameters
+    ----------
+    kind : int
+        One of the ways of :mod:`mercer.numerics.compression`.
+    state, size, pinned, origin
+        As in :func:`project_away`.
+    ages : ndarray of shape (capacity,) of int64
+        As in :func:`delete`.
+    booked : float
+        Squared error made so far.
+    limits : Limits
+        How far the compression may go.
+
+    Returns
+    -------
+    size : int
+        Points in use.
+    error : float
+        Hilbert-Schmidt norm of the error, or a bound of it.
+    accurate : bool
+        Whether it is done; otherwise see :func:`project_away`.
+    """
+    way = _WAYS[kind]
+    changed: tuple[int, float, bool] = way(state, size, pinned, origin, ages, booked, limits)
+    return changed
+
+
+_t: Any = numba.core.types  # numba is only partly typed
+VECTOR, SQUARE = _t.Array(_t.float64, 1, "C"), _t.Array(_t.float64, 2, "C")
+FLAGS, INDICES = _t.Array(_t.boolean, 1, "C"), _t.Array(_t.int64, 1, "C")
+STATE = _t.NamedTuple((VECTOR, *3 * [SQUARE], VECTOR, VECTOR), BilinearState)
+LIMITS = _t.NamedTuple((_t.float64, _t.int64, _t.float64, _t.int64, _t.int64), Limits)
+_OF_WAY = (STATE, _t.int64, FLAGS, INDICES, INDICES, _t.float64, LIMITS)
+
+
+@functools.cache
+def address_of_way(kind: int) -> int:
+    """Return the address of what :func:`bring_to_size` does, for compiled code in this process."""
+    return machine_code(_WAYS[kind], _OF_WAY)
+
+
+# ``call_way(address, arguments)``: :func:`bring_to_size` in compiled code, without the kind.
+call_way = pointer_call(_t.Tuple((_t.int64, _t.float64, _t.boolean)), lambda: [_OF_WAY])

@@ -35,7 +35,7 @@ from mercer.pointers import call_pointer
 
 Array = NDArray[np.float64]
 
-FINISHED, NO_ROOM, TOO_LARGE, DIVERGED, ILL_CONDITIONED, BROKEN_DOWN, HALF_DONE = range(7)
+FINISHED, NO_ROOM, TOO_LARGE, DIVERGED, ILL_CONDITIONED, BROKEN_DOWN, HALF_DONE, UNUSUAL = range(8)
 
 # Below this factor lazily scaled coefficients are multiplied out, long before they underflow.
 SMALLEST_SCALE = 1e-6
@@ -472,14 +472,14 @@ class Rules(NamedTuple):
 
     label: int  # DIFFERENCE, SIGN or SAME
     normalize: int  # OPPOSITE, ALL or BALANCED
-    first: float  # f(x, x') = first g(x) + second g(x')
-    second: float
+    pattern: Array  # (2,) or (2, 2), of the pair kernel
     tie: float  # loss of a pair at f = 0, for rows without a partner
     places: NDArray[np.int64]  # (n_rows,), buffer place of each row, -1 for none
 
 
 @jit()
-def _kernel_row(functions: Functions, points: Floats, size: int, x: Floats, out: Floats) -> None:
+def kernel_row(functions: Functions, points: Floats, size: int, x: Floats, out: Floats) -> None:
+    """Write the kernels of the first ``size`` points with a point."""
     call_pointer(
         functions.kernel,
         (
@@ -494,13 +494,11 @@ def _kernel_row(functions: Functions, points: Floats, size: int, x: Floats, out:
 
 
 @jit()
-def kernels_of_buffer(
-    functions: Functions, dictionary: Dictionary, size: int, buffered: Buffered
-) -> None:
-    """Fill in the kernels between the buffer and the dictionary."""
+def kernels_of_buffer(functions: Functions, points: Floats, size: int, buffered: Buffered) -> None:
+    """Fill in the kernels between the buffer and the points of the dictionary."""
     for b in range(buffered.weights.size):
         if buffered.weights[b] > 0.0:
-            _kernel_row(functions, dictionary.points, size, buffered.points[b], buffered.kernels[b])
+            kernel_row(functions, points, size, buffered.points[b], buffered.kernels[b])
 
 
 @jit()
@@ -514,21 +512,14 @@ def _pair_label(rules: Rules, first: float, second: float) -> float:
 
 
 @jit()
-def _pair_slopes(
-    functions: Functions,
-    coefficients: Array,
-    buffered: Buffered,
-    rules: Rules,
-    target: Array,
-    own_value: float,
-    pulls: Array,
-) -> float:
-    """Write the derivative of the row's mean loss in f of each of its pairs; return that loss."""
-    n_places = buffered.weights.size
-    labels = np.zeros(n_places)
+def label_pairs(buffered: Buffered, rules: Rules, target: Array, labels: Array) -> Array:
+    """Write the labels of a row's pairs, 0 for none; return the weights of its partners, (2,).
+
+    With BALANCED these are the weights for labels of either sign, otherwise the first is for all.
+    """
     totals = np.zeros(2)
-    for b in range(n_places):
-        pulls[b] = 0.0
+    for b in range(labels.size):
+        labels[b] = 0.0
         weight = buffered.weights[b]
         if weight <= 0.0 or buffered.targets[b, 1] != target[1]:
             continue
@@ -536,15 +527,41 @@ def _pair_slopes(
         labels[b] = label
         if label != 0.0 or rules.normalize == ALL:
             totals[1 if rules.normalize == BALANCED and label > 0.0 else 0] += weight
+    return totals
+
+
+@jit()
+def slopes_of_pairs(
+    functions: Functions,
+    buffered: Buffered,
+    rules: Rules,
+    labels: Array,
+    totals: Array,
+    values: Array,
+    pulls: Array,
+) -> float:
+    """Write the derivative of the row's mean loss in f of each of its pairs; return that loss.
+
+    Parameters
+    ----------
+    functions, buffered, rules
+        As in :func:`run_pairs`.
+    labels, totals : ndarray of shape (n_places,) and (2,)
+        See :func:`label_pairs`.
+    values : ndarray of shape (n_places,)
+        Values of f at the pairs; read where there is a label.
+    pulls : ndarray of shape (n_places,)
+        Written.
+    """
     one, margin, value, slope = np.ones(1), np.empty(1), np.empty(1), np.empty(1)
     loss, alone = 0.0, True
-    for b in range(n_places):
+    for b in range(labels.size):
+        pulls[b] = 0.0
         label = labels[b]
         if label == 0.0:
             continue
         alone = False
-        other = dot(buffered.kernels[b, : coefficients.size], coefficients)
-        margin[0] = label * (rules.first * own_value + rules.second * other)
+        margin[0] = label * values[b]
         call_pointer(
             functions.loss,
             (
@@ -581,68 +598,62 @@ def _twin(dictionary: Dictionary, size: int, row: Floats, own: float, x: Floats)
 
 
 @jit()
-def _follow(
+def follow(
     functions: Functions,
-    dictionary: Dictionary,
-    size: int,
+    points: Floats,
+    origin: NDArray[np.int64],
     old_size: int,
+    n_new: int,
     buffered: Buffered,
-    newcomer_places: NDArray[np.int64],
     own_slot: int,
     own_row: Floats,
     x: Floats,
     place: int,
 ) -> None:
-    """Bring the slots and kernels of the buffer up to date after a step.
+    """Bring the slots and kernels of the buffer up to date after a step, and let the row enter.
 
-    ``newcomer_places`` holds the place of each newcomer, -1 for the row itself.
+    Parameters
+    ----------
+    functions, buffered
+        As in :func:`run_pairs`. Slots are numbered as ``origin`` is.
+    points : ndarray of shape (capacity, n_features)
+        The dictionary after the step.
+    origin : ndarray of shape (size,) of int64
+        Slot before the step of each point. Newcomers count from ``old_size`` on, and the number
+        after theirs stands for all other points.
+    old_size, n_new : int
+        Numbers of points before the step, and of newcomers.
+    own_slot, own_row, x, place
+        Slot of the row or -1, its kernels with the dictionary before the step, the row itself, and
+        its place in the buffer or -1.
     """
-    moved = np.full(old_size, -1, np.int64)
-    changed = np.empty(size, np.int64)
-    n_changed = 0
-    fresh = np.full(newcomer_places.size, -1, np.int64)
-    for s in range(size):
-        origin = dictionary.origin[s]
-        if origin > 0:
-            moved[origin - 1] = s
-        elif origin < 0:
-            fresh[-1 - origin] = s
-        if origin != s + 1:
-            changed[n_changed] = s
-            n_changed += 1
+    moved = np.full(old_size + n_new + 1, -1, np.int64)
+    for s in range(origin.size):
+        moved[origin[s]] = s
     n_places = buffered.weights.size
     for b in range(n_places):
         if buffered.slots[b] >= 0:
             buffered.slots[b] = moved[buffered.slots[b]]
-    own_slot = moved[own_slot] if own_slot >= 0 else -1
-    for i in range(newcomer_places.size):
-        if newcomer_places[i] < 0:
-            own_slot = fresh[i]
-        else:
-            buffered.slots[newcomer_places[i]] = fresh[i]
     column = np.empty(n_places, buffered.kernels.dtype)
-    for c in range(n_changed):
-        s = changed[c]
-        origin = dictionary.origin[s]
-        if origin > 0:
-            # Points move towards the front, so that no column is overwritten before it is read.
-            for b in range(n_places):
-                buffered.kernels[b, s] = buffered.kernels[b, origin - 1]
-        else:
-            _kernel_row(functions, buffered.points, n_places, dictionary.points[s], column)
+    for s in range(origin.size):
+        if origin[s] >= old_size:
+            kernel_row(functions, buffered.points, n_places, points[s], column)
             for b in range(n_places):
                 buffered.kernels[b, s] = column[b]
+        elif origin[s] != s:
+            # Points move towards the front, so that no column is overwritten before it is read.
+            for b in range(n_places):
+                buffered.kernels[b, s] = buffered.kernels[b, origin[s]]
     if place < 0:
         return
-    for s in range(size):
-        origin = dictionary.origin[s]
-        if origin > 0:
-            buffered.kernels[place, s] = own_row[origin - 1]
+    for s in range(origin.size):
+        if origin[s] < old_size:
+            buffered.kernels[place, s] = own_row[origin[s]]
         else:
-            _kernel_row(functions, dictionary.points[s:], 1, x, buffered.kernels[place, s:])
+            kernel_row(functions, points[s:], 1, x, buffered.kernels[place, s:])
     for j in range(x.size):
         buffered.points[place, j] = x[j]
-    buffered.slots[place] = own_slot
+    buffered.slots[place] = moved[own_slot] if own_slot >= 0 else -1
 
 
 @jit()
@@ -686,12 +697,14 @@ def run_pairs(
     n_columns = dictionary.weights.shape[1]
     capacity = dictionary.weights.shape[0]
     n_places = buffered.weights.size
-    pulls = np.empty(n_places)
+    first, second = rules.pattern[0], rules.pattern[1]
+    labels, values, pulls = np.empty(n_places), np.empty(n_places), np.empty(n_places)
     newcomer_places = np.empty(n_places + 1, np.int64)
     newcomer_pull = np.empty(n_places + 1)
     own_kernel = np.empty(1, inputs.dtype)
     own_row = np.empty(capacity, inputs.dtype)
     current, before = np.empty(capacity), np.empty(capacity)
+    origin = np.empty(capacity, np.int64)
     reason = FINISHED
     while row < n_rows:
         place = rules.places[row]
@@ -699,12 +712,16 @@ def run_pairs(
             reason = NO_ROOM
             break
         x, weight, eta = inputs[row], rows.sample_weights[row], steps.step_sizes[row]
-        _kernel_row(functions, dictionary.points, size, x, own_row)
+        kernel_row(functions, dictionary.points, size, x, own_row)
         for j in range(size):
             current[j] = scale * dictionary.weights[j, 0]
         own_value = dot(own_row[:size], current[:size])
-        target = rows.targets[row]
-        loss = _pair_slopes(functions, current[:size], buffered, rules, target, own_value, pulls)
+        totals = label_pairs(buffered, rules, rows.targets[row], labels)
+        for b in range(n_places):
+            if labels[b] != 0.0:
+                other = dot(buffered.kernels[b, :size], current[:size])
+                values[b] = first * own_value + second * other
+        loss = slopes_of_pairs(functions, buffered, rules, labels, totals, values, pulls)
         own_pull = 0.0
         for b in range(n_places):
             pulls[b] *= weight
@@ -726,10 +743,10 @@ def run_pairs(
             own = _self_kernel(functions, inputs, row, own_kernel)
             own_slot = _twin(dictionary, size, own_row, own, x)
             if own_slot >= 0:
-                dictionary.weights[own_slot, 0] -= eta * rules.first * own_pull / scale
+                dictionary.weights[own_slot, 0] -= eta * first * own_pull / scale
                 dictionary.pinned[own_slot] = place >= 0
             else:
-                newcomer_places[0], newcomer_pull[0] = -1, rules.first * own_pull
+                newcomer_places[0], newcomer_pull[0] = -1, first * own_pull
                 n_new = 1
         for b in range(n_places):
             if buffered.weights[b] <= 0.0:
@@ -740,10 +757,10 @@ def run_pairs(
                 slot = _twin(dictionary, size, buffered.kernels[b], own, buffered.points[b])
                 buffered.slots[b] = slot
             if slot >= 0:
-                dictionary.weights[slot, 0] -= eta * rules.second * pulls[b] / scale
+                dictionary.weights[slot, 0] -= eta * second * pulls[b] / scale
                 dictionary.pinned[slot] = dictionary.pinned[slot] or b != place
             elif pulls[b] != 0.0:
-                newcomer_places[n_new], newcomer_pull[n_new] = b, rules.second * pulls[b]
+                newcomer_places[n_new], newcomer_pull[n_new] = b, second * pulls[b]
                 n_new += 1
         points = np.empty((n_new, n_features), inputs.dtype)
         new_rows = np.empty((n_new, size), inputs.dtype)
@@ -763,7 +780,7 @@ def run_pairs(
                 pinned[i] = b != place
             coefficients[i, 0] = -eta * newcomer_pull[i] / scale
         for i in range(n_new):
-            _kernel_row(functions, points, n_new, points[i], gram[i])
+            kernel_row(functions, points, n_new, points[i], gram[i])
         old_size = size
         new = Newcomers(points, new_rows, gram, coefficients, pinned)
         squared = squared_tolerance(steps.tolerances[row], scale)
@@ -779,13 +796,23 @@ def run_pairs(
             scale /= factor
             reason = BROKEN_DOWN
             break
-        _follow(
+        for s in range(size):
+            number = dictionary.origin[s]
+            origin[s] = number - 1 if number > 0 else old_size - 1 - number
+            if number == 0:
+                origin[s] = old_size + n_new
+        for i in range(n_new):
+            if newcomer_places[i] < 0:
+                own_slot = old_size + i
+            else:
+                buffered.slots[newcomer_places[i]] = old_size + i
+        follow(
             functions,
-            dictionary,
-            size,
+            dictionary.points,
+            origin[:size],
             old_size,
+            n_new,
             buffered,
-            newcomer_places[:n_new],
             own_slot,
             own_row,
             x,
@@ -814,5 +841,5 @@ def run_pairs(
 
 @jit()
 def _self_kernel(functions: Functions, points: Floats, b: int, out: Floats) -> float:
-    _kernel_row(functions, points[b:], 1, points[b], out)
+    kernel_row(functions, points[b:], 1, points[b], out)
     return np.float64(out[0])

@@ -423,7 +423,12 @@ def data_sets(files: tuple[str, ...]) -> str:
     """
     stems = (Path(name).stem for name in files)
     short = (stem.removesuffix("_train").removesuffix("_test") for stem in stems)
-    names = {"cifar10_5k": "cifar10", "qm7_7101": "qm7", "protein_casp": "casp"}
+    names = {
+        "cifar10_jpeg": "cifar10",
+        "cifar10_5k": "cifar10",
+        "qm7_7101": "qm7",
+        "protein_casp": "casp",
+    }
     return ", ".join(dict.fromkeys(names.get(name, name) for name in short))
 
 

@@ -295,8 +295,9 @@ CATALOGUE: tuple[Item, ...] = (
         (
             "Fig. 7 (1)",
             "MNIST: against neural networks",
-            _CHANGED,
-            "We have 60,000 plain images, not 8 million distorted ones. We use no convolutions.",
+            _IN_PART,
+            "We made 520,000 distorted digits. "
+            "DSG is faster, but errs on .83 %, the network on .53 %.",
             ("dsg-mnist",),
         ),
         (

@@ -165,16 +165,18 @@ OPENINGS = {
         "the rows in one pass, where the paper prints 15 %.",
     ),
     "dsg-mnist": Opening(
-        "On images of digits the paper's method errs slightly less than a neural network with"
-        " convolutions.",
-        "We trained a softmax classifier on random features of the pixels. The number of "
-        "features grows with the stream. We compared it with a fixed number of random "
-        "features and with a small neural network without convolutions. The paper used 8 "
-        "million distorted images; we have the 60,000 plain ones.",
-        "The chosen DSG model errs on 1.27 % of the test images and the neural network on "
-        "1.66 %. So the paper's order of the two is found. Both errors are larger than the "
-        "paper's. We have neither its distorted images nor its convolutions. The paper's "
-        "plain steps (`DSG faithful`) err far more in five passes.",
+        "On distorted digits the paper's method errs slightly less than a neural network with "
+        "convolutions. It is faster than the network, and than the network's last layers when only "
+        "these are trained, on fixed features.",
+        "We distorted the 60,000 digits on the fly and trained the paper's network on 352,256 "
+        "copies. Then we trained its last layers anew, and DSG, on the outputs of its last pooling "
+        "for 172,032 more copies. The paper has 8 million. The experiment needs PyTorch.",
+        "The network errs on 0.53 % of the test images, less than the paper's .6 %, and so do its "
+        "last layers on fixed features. DSG in Newton mode errs on 0.83 % with the printed kernel, "
+        "and on 0.62 % with a kernel a quarter as wide. It is quickest to come below 1 %, "
+        "and takes less than half of the network's time in all. But it does not err less than the "
+        "network, and the last layers alone are as fast. The paper's plain steps still err on "
+        "33 % after these few steps.",
     ),
     "dsg-cifar10": Opening(
         "On small photographs the paper's method comes to the same error as a neural network,"

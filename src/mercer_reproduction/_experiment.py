@@ -97,7 +97,8 @@ class Result:
     notes : sequence of str
         What a reader of the table has to know.
     cpu_seconds : float or None
-        What the run took, the reading of data included; filled in by the experiment.
+        What the run took, the reading of data included; filled in by the experiment. From a run:
+        what processes took that were stopped before it went on.
     """
 
     rows: Sequence[Mapping[str, Any]]
@@ -128,6 +129,11 @@ class Context:
         Told of progress, in a sentence at a time.
     download : bool
         Have scikit-learn download data sets where no directory is given.
+    folder : Path or None
+        Where runs that take long keep their state, to go on after they were stopped; None keeps
+        nothing.
+    passes : int or None
+        Passes over the images, for the experiments that train nets; None for their own number.
     """
 
     data: Path | None = None
@@ -135,6 +141,8 @@ class Context:
     seed: int = 0
     say: Callable[[str], object] = field(default=_say_nothing)
     download: bool = False
+    folder: Path | None = None
+    passes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -180,7 +188,8 @@ class Experiment:
         started = time.process_time()
         with one_blas_thread():
             result = self.run(context)
-        return replace(result, cpu_seconds=time.process_time() - started)
+        earlier = result.cpu_seconds or 0.0
+        return replace(result, cpu_seconds=earlier + time.process_time() - started)
 
     def prepare(self, context: Context) -> None:
         """Check that the experiment can be run, and download what it needs if that is allowed.

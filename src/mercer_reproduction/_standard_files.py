@@ -47,7 +47,6 @@ _OPENERS: Mapping[str, Callable[[Path], Any]] = {
 }
 _IDX_UNSIGNED_BYTES = 0x08
 _CIFAR_ROW = 1 + 3 * 32 * 32
-_CIFAR_ROWS = {"train": 4_000, "test": 1_000}
 _FOREST_INPUTS = 54
 _BRODATZ = {
     12: "bark", 94: "brick", 112: "bubbles", 9: "grass", 24: "leather", 92: "pigskin", 84: "raffia",
@@ -246,15 +245,22 @@ def _csv(columns: Mapping[str, str]) -> Callable[[Sequence[Path]], Arrays]:
     return read
 
 
-def _cifar(paths: Sequence[Path]) -> Arrays:
-    found: dict[str, NDArray[Any]] = {}
-    for part, path in zip(_CIFAR_ROWS, paths, strict=True):
-        rows = np.frombuffer(_bytes(path), np.uint8).reshape(-1, _CIFAR_ROW)[: _CIFAR_ROWS[part]]
-        if rows[:, 0].max() > 9:
-            raise ValueError("labels must be 0 to 9")
-        found[f"{part}_x"] = rows[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-        found[f"{part}_y"] = rows[:, 0]
-    return found
+def _cifar(n_train: int, n_test: int) -> Callable[[Sequence[Path]], Arrays]:
+    """Read the first images of the training files, and of the test file, which is the last."""
+
+    def read(paths: Sequence[Path]) -> Arrays:
+        found: dict[str, NDArray[Any]] = {}
+        parts = {"train": (paths[:-1], n_train), "test": (paths[-1:], n_test)}
+        for part, (files, n_rows) in parts.items():
+            bytes_ = np.frombuffer(b"".join(map(_bytes, files)), np.uint8)
+            rows = bytes_.reshape(-1, _CIFAR_ROW)[:n_rows]
+            if rows[:, 0].max() > 9:
+                raise ValueError("labels must be 0 to 9")
+            found[f"{part}_x"] = rows[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+            found[f"{part}_y"] = rows[:, 0]
+        return found
+
+    return read
 
 
 def _qm7(paths: Sequence[Path]) -> Arrays:
@@ -287,6 +293,11 @@ def _idx_names(part: str, kind: str) -> tuple[str, ...]:
     return (f"{part}-{kind}-ubyte", f"{part}.{kind}-ubyte", f"MNIST/raw/{part}-{kind}-ubyte")
 
 
+def _cifar_files(numbers: Sequence[int], read: Callable[[Sequence[Path]], Arrays]) -> Standard:
+    names = [*(f"data_batch_{number}.bin" for number in numbers), "test_batch.bin"]
+    return Standard(tuple((f"cifar-10-batches-bin/{name}", name) for name in names), read)
+
+
 def _mnist_files(part: str, shorter: str) -> tuple[Standard, ...]:
     names = _idx_names(f"{part}-images", "idx3"), _idx_names(f"{part}-labels", "idx1")
     return Standard(names, _mnist_idx), Standard((("mnist.npz",),), _mnist_npz(shorter))
@@ -315,15 +326,8 @@ _STANDARDS: Mapping[str, tuple[Standard, ...]] = {
     "lidar.parquet": (
         Standard((("lidar.csv",),), _csv({"range": "range", "logratio": "logratio"})),
     ),
-    "cifar10_5k.npz": (
-        Standard(
-            (
-                ("cifar-10-batches-bin/data_batch_1.bin", "data_batch_1.bin"),
-                ("cifar-10-batches-bin/test_batch.bin", "test_batch.bin"),
-            ),
-            _cifar,
-        ),
-    ),
+    "cifar10_5k.npz": (_cifar_files((1,), _cifar(4_000, 1_000)),),
+    "cifar10_jpeg.parquet": (_cifar_files((1, 2, 3, 4, 5), _cifar(50_000, 10_000)),),
     "qm7_7101.npz": (Standard((("qm7.mat",),), _qm7),),
     "brodatz13.npz": (Standard(tuple((f"D{page}.gif",) for page in _BRODATZ), _brodatz),),
 }

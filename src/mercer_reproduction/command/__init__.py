@@ -18,7 +18,8 @@ class ReproduceOptions:
     Prints a table with the paper's numbers beside it, and writes both as JSON with the figures as
     images. A target that is missed is said to be missed; the exit code is 0 all the same. With
     `all`, experiments whose data or packages are missing are left out, and named in the end; so
-    are those that fail, for example at a damaged file, and then the exit code is 1.
+    are those that fail, for example at a damaged file, and then the exit code is 1. Experiments
+    that train nets keep their state in the folder of the results, and go on there after a stop.
     """
 
     name: Annotated[
@@ -50,6 +51,13 @@ class ReproduceOptions:
         ),
     ] = None
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0
+    passes: Annotated[
+        int | None,
+        typer.Option(
+            help="Passes over the images in the experiments that train nets. [default: their own]",
+            show_default=False,
+        ),
+    ] = None
     svg: Annotated[bool, typer.Option(help="Figures as SVG besides PNG.")] = True
 
 

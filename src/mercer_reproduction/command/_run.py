@@ -61,10 +61,18 @@ def run(options: ReproduceOptions) -> None:
         raise ValueError("`--json` is for the list; results are written as JSON in any case.")
     out, data, seed = options.out, options.data, options.seed
     check_integer("seed", seed, low=0)
+    if options.passes is not None:
+        check_integer("passes", options.passes, low=1)
     chosen = experiments() if name == "all" else (get_experiment(name),)
     view = ExperimentView(len(chosen))
     context = Context(
-        data=data, quick=options.quick, seed=seed, say=view.say, download=data is None
+        data=data,
+        quick=options.quick,
+        seed=seed,
+        say=view.say,
+        download=data is None,
+        folder=out,
+        passes=options.passes,
     )
     left_out = []
     failed = {}

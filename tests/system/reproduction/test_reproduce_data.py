@@ -18,6 +18,7 @@ from mercer_reproduction import _data_files as data_files
 from mercer_reproduction._adult import _FIELDS
 from mercer_reproduction._data_files import load_arrays, require_files
 from mercer_reproduction._downloads import DOWNLOADS, download_of
+from mercer_reproduction._images import photographs
 from mercer_reproduction._standard_files import _STANDARDS, standard_names
 
 PACKERS = {"": lambda x: x, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
@@ -206,15 +207,20 @@ def test_cifar_is_read_from_its_binary_files(tmp_path):
     folder = tmp_path / "cifar-10-batches-bin"
     folder.mkdir()
     rng = np.random.default_rng(0)
-    images = rng.integers(0, 256, (7, 32, 32, 3), dtype=np.uint8)
-    labels = rng.integers(0, 10, 7, dtype=np.uint8)
-    rows = np.hstack([labels[:, None], images.transpose(0, 3, 1, 2).reshape(7, -1)])
-    for name in ("data_batch_1.bin", "test_batch.bin"):
-        (folder / name).write_bytes(rows.tobytes())
-    arrays = load_arrays("cifar10_5k.npz", tmp_path)
-    for part in ("train", "test"):
-        assert_array_equal(arrays[f"{part}_x"], images)
-        assert_array_equal(arrays[f"{part}_y"], labels)
+    images = rng.integers(0, 256, (42, 32, 32, 3), dtype=np.uint8)
+    labels = rng.integers(0, 10, 42, dtype=np.uint8)
+    rows = np.hstack([labels[:, None], images.transpose(0, 3, 1, 2).reshape(42, -1)])
+    names = [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]
+    for name, part in zip(names, np.split(rows, 6), strict=True):
+        (folder / name).write_bytes(part.tobytes())
+    for file, n in (("cifar10_5k.npz", 7), ("cifar10_jpeg.parquet", 35)):
+        arrays = load_arrays(file, tmp_path)
+        for part, places in (("train", slice(n)), ("test", slice(35, 42))):
+            assert_array_equal(arrays[f"{part}_x"], images[places])
+            assert_array_equal(arrays[f"{part}_y"], labels[places])
+    split = photographs(tmp_path)
+    assert_array_equal(split.X, images[:35].transpose(0, 3, 1, 2))
+    assert_array_equal(split.y_test, labels[35:])
 
 
 def test_molecules_are_read_with_their_parts(tmp_path):

@@ -319,8 +319,8 @@ CATALOGUE: tuple[Item, ...] = (
             "Fig. 7 (4)",
             "QM7: against a neural network",
             _IN_PART,
-            "We have 7,101 molecules with new energies. "
-            "The error of the paper's network is not reached.",
+            "DSG ends with a lower error than our network, but took three times as long. "
+            "In the same time the network errs less.",
             ("dsg-qm7",),
         ),
         (

@@ -193,13 +193,16 @@ OPENINGS = {
         "For the energies of molecules the paper's method errs less than a neural network.",
         "A molecule is described by its *Coulomb matrix*: the charges of its atoms and how "
         "they repel each other. The order of the atoms is arbitrary, so that each molecule is"
-        " shown in 40 random orders. We trained DSG on them. We compared it with exact kernel"
-        " ridge regression on matrices whose atoms are sorted. MAE is the mean absolute "
-        "error.",
-        "DSG has a mean absolute error of 3.871 kcal/mol. The paper's method has 2.97 and its"
-        " neural network 3.51. So neither is reached. Our energies are computed anew and "
-        "close to the paper's, not equal. Exact kernel ridge regression on all 5,681 "
-        "molecules errs less than DSG.",
+        " shown in 40 random orders. Every number is turned into predicates, which say how "
+        "large it is step by step. We trained DSG on them, and a network of two hidden layers on "
+        "the same rows. We compared both with exact kernel ridge regression on matrices "
+        "whose atoms are sorted. MAE is the mean absolute error.",
+        "DSG has a mean absolute error of 2.907 kcal/mol after 187 CPU seconds, and our network "
+        "of 3.014 after 59. In the same 59 seconds DSG has a larger error. The paper's "
+        "method has 2.97 and its network 3.51. Our energies are "
+        "computed anew and close to the paper's, not equal. DSG errs less than exact kernel "
+        "ridge regression. The kernel is twice as wide as the paper's: that width was better on "
+        "held-out molecules. With 256 principal axes of the predicates, errors are much larger.",
     ),
     "colk-fig1": Opening(
         "While COLK learns, the mean plus the variance of the loss falls. COLK does as well "

@@ -13,6 +13,8 @@ from mercer_reproduction._data_files import load_arrays
 Rows = NDArray[np.float32]
 Array = NDArray[np.float64]
 
+_SAMPLE = 20_000  # rows that tell the mean and spread of predicates
+
 
 class Molecules(NamedTuple):
     """Molecules and their energies.
@@ -91,19 +93,23 @@ def random_rows(matrices: Rows, n_draws: int, rng: np.random.Generator, noise: f
     )
 
 
-class TanhSteps:
-    r"""Turn every number into a soft staircase: :math:`\tanh((x - k \theta) / \theta)`.
+class Predicates:
+    r"""Turn every number into nearly binary ones: :math:`\tanh((x - k \theta) / \theta)`.
 
     For k = 0, 1, ... up to the largest value of the column. The distance of two rows then grows
     with the number of steps between them, whatever the size of a number: hydrogens, whose entries
-    are small, count as much as heavy atoms.
+    are small, count as much as heavy atoms. All are centred, and divided by one number, so that
+    they have a mean square of 1.
 
     Parameters
     ----------
     rows : ndarray of shape (n_rows, n_columns)
-        Rows that say how far each column reaches; numbers are at least 0.
+        Rows that say how far each column reaches; numbers are at least 0. The first 20,000 say what
+        is subtracted and divided by.
     width : float, default=1
         Theta, in atomic units.
+    hard : bool, default=False
+        Whether a predicate is the sign of its hyperbolic tangent: -1 up to the step, 1 above it.
 
     References
     ----------
@@ -113,15 +119,20 @@ class TanhSteps:
 
     Examples
     --------
-    >>> TanhSteps(np.array([[1.2, 0.0]]))(np.array([[1.0, 0.0]])).round(2)
-    array([[ 0.76,  0.  , -0.76,  0.  ]], dtype=float32)
+    >>> rows = np.array([[1.0, 0.0], [0.0, 0.0]], np.float32)
+    >>> Predicates(rows)(rows).round(2)
+    array([[ 1.22,  1.22,  0.  ],
+           [-1.22, -1.22,  0.  ]], dtype=float32)
     """
 
-    def __init__(self, rows: Rows, width: float = 1.0) -> None:
-        self._width = width
+    def __init__(self, rows: Rows, width: float = 1.0, *, hard: bool = False) -> None:
+        self._width, self._hard = width, hard
         n_steps = np.ceil(rows.max(axis=0) / width).astype(int) + 1
         self._column = np.repeat(np.arange(len(n_steps)), n_steps)
         self._level = np.concatenate([np.arange(n, dtype=np.float32) for n in n_steps])
+        sample = self._steps(rows[:_SAMPLE])
+        self._mean = sample.mean(axis=0)
+        self._spread = (sample - self._mean).std()
 
     @property
     def n_outputs(self) -> int:
@@ -130,9 +141,17 @@ class TanhSteps:
 
     def __call__(self, rows: Rows) -> Rows:
         """Rows of one number for each column and step."""
+        steps = self._steps(rows)
+        steps -= self._mean
+        steps /= self._spread
+        return steps
+
+    def _steps(self, rows: Rows) -> Rows:
         steps: Rows = rows.astype(np.float32)[:, self._column]
         steps /= np.float32(self._width)
         steps -= self._level
+        if self._hard:
+            return np.where(steps > 0.0, np.float32(1.0), np.float32(-1.0))
         np.tanh(steps, out=steps)
         return steps
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 from functools import partial
 
 import numpy as np
@@ -11,10 +12,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
+from mercer import KernelRegressor
+from mercer.expansions import RandomFeatures
+from mercer.kernels import Gaussian
 from mercer_app.cli import main
-from mercer_reproduction import DATA_FILES, Context, _net_race, get_experiment
+from mercer_reproduction import DATA_FILES, Context, _net_race, dsg_qm7, get_experiment
 from mercer_reproduction import _convnet as convnet
-from mercer_reproduction._coulomb import TanhSteps, load_qm7, random_rows, sorted_rows
+from mercer_reproduction._coulomb import Molecules, Predicates, load_qm7, random_rows, sorted_rows
 from mercer_reproduction._images import (
     cifar10,
     digits,
@@ -92,12 +96,71 @@ def test_the_order_of_two_atoms_changes_as_often_as_the_noise_says():
     assert np.mean(rows[:, 0] == 2.0) == pytest.approx(0.2398, abs=0.01)
 
 
-def test_steps_are_a_tanh_for_each_step_up_to_the_largest_value():
-    steps = TanhSteps(np.array([[0.0, 3.2], [1.0, 0.5]], np.float32), width=2.0)
-    rows = np.array([[0.7, 1.9]], np.float32)
-    expected = [np.tanh((x - 2.0 * k) / 2.0) for x, n in ((0.7, 2), (1.9, 3)) for k in range(n)]
-    assert steps.n_outputs == 5
-    assert_allclose(steps(rows)[0], expected, rtol=1e-6)
+def expected_predicates(rows, width, step):
+    """Entry by entry: a number for each column and step, centred, of mean square 1."""
+    steps = [
+        [
+            step((row[j] - k * width) / width)
+            for j in range(rows.shape[1])
+            for k in range(math.ceil(max(rows[:, j]) / width) + 1)
+        ]
+        for row in rows
+    ]
+    centred = np.array(steps) - np.mean(steps, axis=0)
+    return centred / np.sqrt(np.mean(centred**2))
+
+
+@pytest.mark.parametrize(
+    ("hard", "step"), [(False, math.tanh), (True, lambda x: 1.0 if x > 0.0 else -1.0)]
+)
+def test_predicates_are_a_step_for_each_level_up_to_the_largest_value(hard, step):
+    rows = np.array([[0.7, 1.9], [0.0, 3.2], [1.0, 0.5]], np.float32)
+    predicates = Predicates(rows, width=2.0, hard=hard)
+    expected = expected_predicates(rows, 2.0, step)
+    assert predicates.n_outputs == expected.shape[1] == 5
+    assert_allclose(predicates(rows), expected, rtol=1e-5, atol=1e-6)
+
+
+def some_molecules(n, seed=0):
+    matrices = molecules(n, seed=seed)
+    energies = -matrices.sum(axis=(1, 2)).astype(np.float64)
+    return Molecules(matrices, energies, np.zeros(n, np.int8))
+
+
+@pytest.fixture(scope="module")
+def task():
+    rng = np.random.default_rng(0)
+    return dsg_qm7._task(some_molecules(40), some_molecules(10, seed=1), (3, 2), rng)
+
+
+def test_the_principal_axes_of_predicates_keep_the_distances(task):
+    rng = np.random.default_rng(0)
+    rows = random_rows(molecules(40), 3, rng)
+    expected = Predicates(rows)(rows)
+    assert task.orders == 3
+    assert task.inputs == f"{expected.shape[1]:,} predicates"
+    assert_allclose(task.X @ task.X.T, expected @ expected.T, rtol=1e-3, atol=0.1)
+
+
+def test_votes_are_means_over_the_orders_so_far(task):
+    predictions = np.concatenate([task.y_test - 3.0, task.y_test + 9.0])
+    predictions = (predictions - task.y.mean()) / task.y.std()
+    assert_allclose(task.errors(predictions), [3.0, 3.0])
+    assert_allclose(task.votes(predictions)[1], task.y_test + 3.0)
+
+
+def test_predictions_after_each_step_are_those_of_the_blocks_so_far(task):
+    expansion = RandomFeatures(16, ridge=1e-3, min_steps=0)
+    model = KernelRegressor(
+        "squared", kernel=Gaussian(60.0), expansion=expansion, batch_size=30, regularization=0.0
+    )
+    model.fit(task.X, task.standardised)
+    staged = dsg_qm7._after_steps(model, task.X_test)
+    Z, coefficients = model.random_features(task.X_test), model.coefficients_[:, 0]
+    expected = [Z[:, :n] @ coefficients[:n] for n in range(16, Z.shape[1] + 1, 16)]
+    assert len(staged) == len(expected) > 1
+    assert_allclose(staged, expected, rtol=1e-4, atol=1e-5)
+    assert_allclose(staged[-1], model.predict(task.X_test), rtol=1e-3, atol=1e-4)
 
 
 # -- images ---------------------------------------------------------------------------------------

@@ -479,6 +479,21 @@ def test_faithful_steps_are_the_papers_algorithm_averaged(block_size, batch_size
     assert_allclose(result[:, :, 0], expected, atol=1e-13)
 
 
+def test_faithful_descent_learns_many_targets_as_if_each_were_alone(rng):
+    """With many a step is computed by the kernel between the rows and the batch."""
+    targets, weights = rng.normal(size=(60, 40)), rng.uniform(0.5, 2.0, size=60)
+
+    def descended(columns):
+        return descent.faithful_descent(
+            blocks_of(KERNEL, 16), X, columns, weights, regularization=0.02,
+            step_size=lambda t: 0.5, n_steps=12, batch_size=8,
+            generator=np.random.RandomState(5),
+        )  # fmt: skip
+
+    alone = [descended(targets[:, [j]]) for j in range(40)]
+    assert_allclose(descended(targets), np.concatenate(alone, axis=2), atol=1e-13)
+
+
 def test_operator_steps_are_the_papers_algorithm_averaged():
     n_steps, ridge = 12, 0.05
     steps = [0.8 / (1.0 + t / 5.0) for t in range(1, n_steps + 1)]

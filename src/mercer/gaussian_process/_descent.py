@@ -100,9 +100,10 @@ def faithful_descent(
         If the function grows without bound.
     """
     n, C = targets.shape
+    m = blocks.block_size
     prepared = blocks.prepare(X)
     F = np.zeros((n, C))
-    coefficients = np.empty((n_steps, blocks.block_size, C))
+    coefficients = np.empty((n_steps, m, C))
     shrinks = np.empty(n_steps)
     scale = float(np.sqrt(np.mean(targets**2))) or 1.0
     batches = Batches(n, batch_size, generator)
@@ -110,10 +111,13 @@ def faithful_descent(
         rows, gamma = batches.next(), float(step_size(t + 1))
         G = (F[rows] - targets[rows]) * weights[rows, np.newaxis] / rows.size
         Z = blocks.of(prepared, t)
-        coefficients[t] = -gamma * (Z[rows].T @ G)
+        of_batch = Z[rows].T
+        coefficients[t] = -gamma * (of_batch @ G)
         shrinks[t] = shrink_factor(gamma, regularization)
         F *= shrinks[t]
-        F += Z @ coefficients[t]
+        # With many targets the kernel between all rows and the batch is the cheaper way.
+        through_kernel = rows.size * (m + C) < m * C
+        F += (Z @ of_batch) @ (-gamma * G) if through_kernel else Z @ coefficients[t]
         if not np.abs(F).max() <= _DIVERGED * scale:
             raise DivergenceError(
                 f"The posterior mean diverged in step {t + 1} with step size {gamma:.3g}: its "

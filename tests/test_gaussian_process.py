@@ -548,6 +548,18 @@ def test_descents_come_near_the_closed_form(method, mean_error, variance_error):
     assert_allclose(model.random_features(NEW) @ model.coefficients_[:, 0], predicted, rtol=1e-9)
 
 
+def test_the_operator_has_independent_features_whatever_the_design_of_the_mean():
+    variances = [
+        GaussianProcessRegressor(
+            KERNEL, method=Cyclic(2, 32, 1, variance=Operator(8, 16)), design=design, random_state=0
+        )
+        .fit(X, Y)
+        .predict(NEW, return_std=True)[1]
+        for design in ("iid", "sobol")
+    ]
+    assert_array_equal(*variances)
+
+
 def test_the_operator_sees_the_shape_of_the_variances():
     _, covariance = exact(KERNEL, noise=6.0)
     method = Cyclic(variance=Operator(60, 32, 60, step_size=1.0))

@@ -777,7 +777,8 @@ class DescentPosterior(Passing, Recorded):
         return np.outer(variances, self.target_scale**2)
 
     def _operator_variance(self, options: Operator, X: Array) -> Array:
-        blocks = self.blocks.resized(options.block_size)
+        # Blocks of one Sobol sequence are not independent, as the two sides have to be.
+        blocks = self.blocks.independent(options.block_size)
         if self._theta is None:
             n = self.rows.shape[0]
             ridge = self.noise / n

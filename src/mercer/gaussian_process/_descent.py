@@ -402,7 +402,12 @@ class Operator(Component):
 
     It needs no test points while it learns, but a matrix of (n_steps * block_size)² numbers, so it
     makes few steps, and its errors are often larger than the variances: it shows where the function
-    is uncertain, not by how much. It is learned when a variance is first asked for.
+    is uncertain, not by how much. They fall about like the root of the number of steps, while the
+    time grows with its cube. On the 2,048 rows of the experiment ``dsg-gp``, where the prior
+    variance is 1 and the posterior variances are about 0.0009, steps of 32 features err by 0.18
+    (8 steps), 0.056 (32) and 0.027 (128, the default), which takes 5 seconds: it is of no use for
+    error bars where rows are dense. Its features are drawn independently, whatever the design of
+    those of the mean. It is learned when a variance is first asked for.
 
     Parameters
     ----------

@@ -68,11 +68,11 @@ OPENINGS = {
         _OURS + " The paper says that it made 256 textons. It does not say of which filters.",
         "We made textons with the filters of four usual texts, and of the pixels themselves, "
         "scaled in several ways. On each we trained LIBSVM and POLK with the paper's settings.",
-        "The filters decide how hard the task is, for LIBSVM as for POLK. Both err more than in the "
-        "paper with the filters of Leung and Malik, whom the paper names for its textons. With those "
-        "of Gabor both err less, and POLK has fewer points. LIBSVM's errors come nearest to the "
-        "paper's on raw patches of 7 x 7 pixels. There POLK has about the paper's number of points, "
-        "and errs one percentage point more.",
+        "The filters decide how hard the task is, for LIBSVM as for POLK. Both err more than in "
+        "the paper with the filters of Leung and Malik, whom the paper names for its textons. "
+        "With those of Gabor both err less, and POLK has fewer points. LIBSVM's errors come "
+        "nearest to the paper's on raw patches of 7 x 7 pixels. There POLK has about the paper's "
+        "number of points, and errs one percentage point more.",
     ),
     "polk-theorems": Opening(
         "With falling steps POLK comes to the minimiser (Theorem 1). With constant steps it comes "

@@ -479,6 +479,21 @@ def test_faithful_steps_are_the_papers_algorithm_averaged(block_size, batch_size
     assert_allclose(result[:, :, 0], expected, atol=1e-13)
 
 
+def test_faithful_descent_learns_many_targets_as_if_each_were_alone(rng):
+    """With many a step is computed by the kernel between the rows and the batch."""
+    targets, weights = rng.normal(size=(60, 40)), rng.uniform(0.5, 2.0, size=60)
+
+    def descended(columns):
+        return descent.faithful_descent(
+            blocks_of(KERNEL, 16), X, columns, weights, regularization=0.02,
+            step_size=lambda t: 0.5, n_steps=12, batch_size=8,
+            generator=np.random.RandomState(5),
+        )  # fmt: skip
+
+    alone = [descended(targets[:, [j]]) for j in range(40)]
+    assert_allclose(descended(targets), np.concatenate(alone, axis=2), atol=1e-13)
+
+
 def test_operator_steps_are_the_papers_algorithm_averaged():
     n_steps, ridge = 12, 0.05
     steps = [0.8 / (1.0 + t / 5.0) for t in range(1, n_steps + 1)]
@@ -531,6 +546,18 @@ def test_descents_come_near_the_closed_form(method, mean_error, variance_error):
     assert np.sqrt(np.mean((predicted - mean) ** 2)) < mean_error
     assert np.sqrt(np.mean((std**2 - np.diag(covariance)) ** 2)) < variance_error
     assert_allclose(model.random_features(NEW) @ model.coefficients_[:, 0], predicted, rtol=1e-9)
+
+
+def test_the_operator_has_independent_features_whatever_the_design_of_the_mean():
+    variances = [
+        GaussianProcessRegressor(
+            KERNEL, method=Cyclic(2, 32, 1, variance=Operator(8, 16)), design=design, random_state=0
+        )
+        .fit(X, Y)
+        .predict(NEW, return_std=True)[1]
+        for design in ("iid", "sobol")
+    ]
+    assert_array_equal(*variances)
 
 
 def test_the_operator_sees_the_shape_of_the_variances():

@@ -31,6 +31,7 @@ _MODULES = (
     "polk_multidist",
     "polk_mnist",
     "polk_textures",
+    "polk_textons",
     "polk_theorems",
     "dsg_ridge",
     "dsg_gp",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,15 +42,13 @@ from mercer_reproduction._textons import (
     PATCH,
     SUPPORT,
     Patches,
+    Reading,
     draw_patches,
-    filter_bank,
-    histograms,
-    responses,
-    texton_images,
+    leung_malik,
 )
 
 _LENGTH_SCALE = 0.1
-_STEP = 24.0
+STEP = 24.0
 _PASSES = 10
 _N_DRAWS = 3
 _N_TEXTONS = 256
@@ -84,61 +82,40 @@ def _patches(
     return train, draw_patches(n, height, width, n_test, rng, start=middle + SUPPORT - 1)
 
 
-@dataclass(frozen=True)
-class _Scaling:
-    """A way to scale what the textons are made of.
-
-    Attributes
-    ----------
-    words : str
-        For the table.
-    standardised : bool
-        Give each image mean 0 and unit deviation.
-    unit_filters : bool
-        Give each filter unit deviation.
-    """
-
-    words: str
-    standardised: bool
-    unit_filters: bool
-
-
+_LM = "48 filters of Leung and Malik"
 _SCALINGS = (
-    _Scaling("grey values as they are, unit filters", standardised=False, unit_filters=True),
-    _Scaling("grey values and filters as they are", standardised=False, unit_filters=False),
-    _Scaling("standardised images, unit filters", standardised=True, unit_filters=True),
+    Reading(_LM, leung_malik),
+    Reading(_LM, leung_malik, scaling="none"),
+    Reading(_LM, leung_malik, standardised=True),
 )
 
 
-def _responses(images: NDArray[Any], scaling: _Scaling) -> NDArray[np.float32]:
-    if scaling.standardised:
-        mean, spread = (f(images, axis=(1, 2), keepdims=True) for f in (np.mean, np.std))
-        images = (images - mean) / spread
-    return responses(images, filter_bank())
-
-
-def _problem(
-    everywhere: NDArray[np.float32], scaling: _Scaling, context: Context, apart: bool = False
+def texture_problem(
+    everywhere: NDArray[np.float32], reading: Reading, context: Context, apart: bool = False
 ) -> Problem:
+    """Make the problem of the paper from responses of filters at all pixels."""
     sizes = (600, 300) if context.quick else (_N_TRAIN, _N_TEST)
     n_textons = 16 if context.quick else _N_TEXTONS
     train, test = _patches(everywhere.shape[:3], *sizes, context.seed, apart)
-    textons = texton_images(
-        everywhere, train, n_textons, context.seed, unit_filters=scaling.unit_filters
-    )
-    X, X_test = (histograms(textons, part, n_textons) for part in (train, test))
+    X, X_test = reading.histograms(everywhere, train, test, n_textons, context.seed)
     return Problem(X, train.image, X_test, test.image, _LENGTH_SCALE, len(everywhere))
+
+
+def texture_images(context: Context) -> NDArray[Any]:
+    """Thirteen images; small parts of them for a quick run."""
+    images: NDArray[Any] = load_arrays("brodatz13.npz", context.data)["images"]
+    return images[:, :80, :200] if context.quick else images
 
 
 def _choose_scaling(
     images: NDArray[Any], context: Context
-) -> tuple[_Scaling, NDArray[np.float32], list[Run]]:
+) -> tuple[Reading, NDArray[np.float32], list[Run]]:
     """Return the scaling with the least error of LIBSVM on held-out rows, and all three runs."""
     runs: list[Run] = []
     for scaling in _SCALINGS:
         if not runs or scaling.standardised:
-            everywhere = _responses(images, scaling)
-        run = support_vectors(_problem(everywhere, scaling, context).held_out())
+            everywhere = scaling.responses(images)
+        run = support_vectors(texture_problem(everywhere, scaling, context).held_out())
         runs.append(told(replace(run, settings=f"{run.settings}; {scaling.words}"), context))
         if run.end.error_percent == min(one.end.error_percent for one in runs):
             best, kept = scaling, everywhere
@@ -147,7 +124,7 @@ def _choose_scaling(
 
 def _own(problem: Problem, plan: Plan, context: Context) -> list[tuple[Run, str]]:
     return [
-        (told(polk(problem, task, K, _STEP, plan), context), paper)
+        (told(polk(problem, task, K, STEP, plan), context), paper)
         for task, cases in _CASES.items()
         for K, paper in cases
     ]
@@ -155,9 +132,7 @@ def _own(problem: Problem, plan: Plan, context: Context) -> list[tuple[Run, str]
 
 def _run(context: Context) -> Result:
     quick = context.quick
-    images = load_arrays("brodatz13.npz", context.data)["images"]
-    if quick:
-        images = images[:, :80, :200]
+    images = texture_images(context)
     scaling, everywhere, scalings = _choose_scaling(images, context)
     share = 8 if quick else 1
     sizes = {size // share: paper for size, paper in _SIZES.items()}
@@ -167,7 +142,7 @@ def _run(context: Context) -> Result:
     for draw in range(1 if quick else _N_DRAWS):
         own = replace(context, seed=context.seed + draw)
         plan = Plan(1 if quick else _PASSES, 6 if quick else 10, 4, own.seed, (1,))
-        problem = _problem(everywhere, scaling, own)
+        problem = texture_problem(everywhere, scaling, own)
         found = _own(problem, plan, own)
         # Steps are chosen, and dense solutions found, in the first draw only: they take minutes.
         found += with_budgets(problem, sizes, plan, own, None if draw else plan)
@@ -178,10 +153,10 @@ def _run(context: Context) -> Result:
             merging = [run for run, _ in found if run.method == "BSGD, merge"]
             step = chosen(of_largest_budget(merging)[1]).step_size
         by_draw.append([run for run, _ in found])
-        problem = _problem(everywhere, scaling, own, apart=True)
+        problem = texture_problem(everywhere, scaling, own, apart=True)
         by_draw_apart.append(
             [
-                polk(problem, SVM, _CASES[SVM][0][0], _STEP, plan),
+                polk(problem, SVM, _CASES[SVM][0][0], STEP, plan),
                 budgeted(problem, max(sizes), "merge", step, plan),
                 support_vectors(problem),
             ]

@@ -84,10 +84,10 @@ class FeatureBlocks(Passing):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def resized(self, block_size: int) -> FeatureBlocks:
-        """Return blocks of another size with the same seed and no cache."""
-        n_inputs = self.map.n_inputs
-        return FeatureBlocks(self.kernel, n_inputs, block_size, self.seed, self.options, self.dtype)
+    def independent(self, block_size: int) -> FeatureBlocks:
+        """Return blocks of another size, drawn independently of each other, with the same seed."""
+        n_inputs, options = self.map.n_inputs, self.options._replace(design="iid")
+        return FeatureBlocks(self.kernel, n_inputs, block_size, self.seed, options, self.dtype)
 
     @property
     def precise(self) -> FeatureBlocks:

@@ -100,9 +100,10 @@ def faithful_descent(
         If the function grows without bound.
     """
     n, C = targets.shape
+    m = blocks.block_size
     prepared = blocks.prepare(X)
     F = np.zeros((n, C))
-    coefficients = np.empty((n_steps, blocks.block_size, C))
+    coefficients = np.empty((n_steps, m, C))
     shrinks = np.empty(n_steps)
     scale = float(np.sqrt(np.mean(targets**2))) or 1.0
     batches = Batches(n, batch_size, generator)
@@ -110,10 +111,13 @@ def faithful_descent(
         rows, gamma = batches.next(), float(step_size(t + 1))
         G = (F[rows] - targets[rows]) * weights[rows, np.newaxis] / rows.size
         Z = blocks.of(prepared, t)
-        coefficients[t] = -gamma * (Z[rows].T @ G)
+        of_batch = Z[rows].T
+        coefficients[t] = -gamma * (of_batch @ G)
         shrinks[t] = shrink_factor(gamma, regularization)
         F *= shrinks[t]
-        F += Z @ coefficients[t]
+        # With many targets the kernel between all rows and the batch is the cheaper way.
+        through_kernel = rows.size * (m + C) < m * C
+        F += (Z @ of_batch) @ (-gamma * G) if through_kernel else Z @ coefficients[t]
         if not np.abs(F).max() <= _DIVERGED * scale:
             raise DivergenceError(
                 f"The posterior mean diverged in step {t + 1} with step size {gamma:.3g}: its "
@@ -398,7 +402,12 @@ class Operator(Component):
 
     It needs no test points while it learns, but a matrix of (n_steps * block_size)² numbers, so it
     makes few steps, and its errors are often larger than the variances: it shows where the function
-    is uncertain, not by how much. It is learned when a variance is first asked for.
+    is uncertain, not by how much. They fall about like the root of the number of steps, while the
+    time grows with its cube. On the 2,048 rows of the experiment ``dsg-gp``, where the prior
+    variance is 1 and the posterior variances are about 0.0009, steps of 32 features err by 0.18
+    (8 steps), 0.056 (32) and 0.027 (128, the default), which takes 5 seconds: it is of no use for
+    error bars where rows are dense. Its features are drawn independently, whatever the design of
+    those of the mean. It is learned when a variance is first asked for.
 
     Parameters
     ----------
@@ -773,7 +782,8 @@ class DescentPosterior(Passing, Recorded):
         return np.outer(variances, self.target_scale**2)
 
     def _operator_variance(self, options: Operator, X: Array) -> Array:
-        blocks = self.blocks.resized(options.block_size)
+        # Blocks of one Sobol sequence are not independent, as the two sides have to be.
+        blocks = self.blocks.independent(options.block_size)
         if self._theta is None:
             n = self.rows.shape[0]
             ridge = self.noise / n

@@ -30,7 +30,7 @@ class RowExpansion:
     ----------
     X : ndarray of shape (n_rows, n_inputs)
         Training rows.
-    y : ndarray of shape (n_rows,)
+    y : ndarray of shape (n_rows,) or (n_rows, n_targets)
         Targets.
     kernel : Kernel
         With its numbers resolved.
@@ -45,7 +45,7 @@ class RowExpansion:
         order = self._rng.permutation(len(X))
         self.X, self.y = X[order], np.asarray(y, dtype=np.float64)[order]
         self.kernel = kernel
-        self.coefficients = np.zeros(len(X))
+        self.coefficients = np.zeros_like(self.y)
         self.n_visited = 0
         self._slices = list(tiles(len(X), batch_size))
         self._waiting = self._slices[::-1]
@@ -61,9 +61,9 @@ class RowExpansion:
         self.n_visited = max(self.n_visited, rows.stop)
 
     def evaluate(self, X: Floats, coefficients: Array | None = None) -> Array:
-        """Values of f at the rows of ``X``, shape (n_rows,)."""
+        """Values of f at the rows of ``X``, shape (n_rows,) or (n_rows, n_targets)."""
         a = self.coefficients if coefficients is None else coefficients
-        values = np.zeros(len(X))
+        values = np.zeros((len(X), *a.shape[1:]))
         for own in tiles(len(X)):
             for seen in tiles(self.n_visited):
                 gram = self.kernel(X[own], self.X[seen])
@@ -82,8 +82,8 @@ class NORMA(Solver):
     ----------
     X : ndarray of shape (n_rows, n_inputs)
         Training rows; float32 is computed in.
-    y : ndarray of shape (n_rows,)
-        Labels -1 and +1, or targets.
+    y : ndarray of shape (n_rows,) or (n_rows, n_targets)
+        Labels -1 and +1, or targets; each column is learned as if it were alone.
     kernel : Kernel
         With its numbers resolved.
     loss : Loss
@@ -136,7 +136,7 @@ class NORMA(Solver):
         rows = self.rows.next_rows()
         gamma = float(self._step_size(len(self._added) + 1))
         f = self._scale * self.rows.evaluate(self.rows.X[rows])
-        slopes = self._loss.derivative(self.rows.y[rows], f) / f.size
+        slopes = self._loss.derivative(self.rows.y[rows], f) / len(f)
         self._scale *= 1.0 - gamma * self._ridge
         if not self._scale > _SMALLEST_SCALE:
             raise ValueError(
@@ -149,11 +149,11 @@ class NORMA(Solver):
         self.rows.visit(rows)
         self._sums_of_scales.append(self._sums_of_scales[-1] + self._scale)
         self._added.append((rows, added))
-        return f.size
+        return len(f)
 
     @property
     def coefficients(self) -> Array:
-        """Coefficients of the rows in ``rows.X``, averaged if wanted, shape (n_rows,)."""
+        """Coefficients of the rows in ``rows.X``, averaged if wanted, one for each target."""
         if not self._average or not self._added:
             return self._scale * self.rows.coefficients
         S, T = self._sums_of_scales, len(self._added)

@@ -87,6 +87,16 @@ def test_norma_predicts_with_the_mean_of_the_later_half_of_the_iterates():
     assert_allclose(averaged.coefficients, np.mean(iterates[6:], axis=0), rtol=1e-12, atol=1e-15)
 
 
+def test_norma_learns_many_targets_as_if_each_were_alone():
+    X, y = problem(40)
+    settings = {"step_size": 1.0, "regularization": 0.1, "batch_size": 8, "seed": 1}
+    targets = np.column_stack([y, X])
+    together = advance(NORMA(X, targets, KERNEL, Squared(), **settings), 13).decision_function(X)
+    for j, target in enumerate(targets.T):
+        alone = advance(NORMA(X, target, KERNEL, Squared(), **settings), 13)
+        assert_allclose(together[:, j], alone.decision_function(X), rtol=1e-12, atol=1e-15)
+
+
 def test_norma_refuses_steps_after_which_nothing_is_left():
     X, y = problem(10)
     solver = NORMA(X, y, KERNEL, Hinge(), step_size=1.0, regularization=1.0)

@@ -13,7 +13,7 @@ from scipy.ndimage import correlate
 
 from mercer.losses import MulticlassHinge
 from mercer_app.cli import main
-from mercer_reproduction import Context, polk_theorems
+from mercer_reproduction import Context, get_experiment, polk_theorems
 from mercer_reproduction import _polk_runs as runs
 from mercer_reproduction._polk_batch import batch_solution, support_vectors
 from mercer_reproduction._polk_rivals import with_budgets
@@ -21,10 +21,15 @@ from mercer_reproduction._polk_tables import claims, select, shown, table_row
 from mercer_reproduction._textons import (
     PATCH,
     SUPPORT,
+    contrast_normalised,
     draw_patches,
-    filter_bank,
+    gabor,
     histograms,
+    leung_malik,
+    maximum_responses,
+    raw_patches,
     responses,
+    schmid,
     texton_images,
 )
 from mercer_reproduction.baselines import KernelFactor
@@ -187,22 +192,55 @@ def test_the_best_rule_knows_the_means_of_the_draw():
 # -- textons --------------------------------------------------------------------------------------
 
 
-def test_filters_have_unit_weight_and_all_but_four_no_mean():
-    filters = filter_bank()
-    assert filters.shape == (48, SUPPORT, SUPPORT)
+@pytest.mark.parametrize(
+    ("bank", "sizes", "n_positive"),
+    [
+        pytest.param(leung_malik(), [1] * 48, 4, id="Leung-Malik"),
+        pytest.param(maximum_responses(), [6] * 6 + [1, 1], 1, id="MR8"),
+        pytest.param(schmid(), [1] * 13, 0, id="Schmid"),
+        pytest.param(gabor(), [1] * 48, 0, id="Gabor"),
+    ],
+)
+def test_filters_have_unit_weight_and_all_but_gaussians_no_mean(bank, sizes, n_positive):
+    assert [len(kernels) for kernels in bank] == sizes
+    filters = np.concatenate(bank)
+    assert filters.shape[1:] == (SUPPORT, SUPPORT)
     assert_allclose(np.abs(filters).sum(axis=(1, 2)), 1.0)
-    assert_allclose(filters[:44].sum(axis=(1, 2)), 0.0, atol=1e-12)
-    assert np.all(filters[44:] >= 0.0)
+    n = len(filters) - n_positive
+    assert_allclose(filters[:n].sum(axis=(1, 2)), 0.0, atol=1e-12)
+    assert np.all(filters[n:] >= 0.0)
+
+
+def test_rings_are_the_same_in_all_directions_and_orientations_are_turned():
+    for [ring] in schmid():
+        assert_allclose(ring, np.rot90(ring), atol=1e-15)
+    # A quarter turn is three of six orientations; derivatives of odd order change their sign.
+    for kernels in maximum_responses()[:6]:
+        assert_allclose(np.abs(np.rot90(kernels[0])), np.abs(kernels[3]), atol=1e-15)
 
 
 def test_responses_are_correlations_with_the_mirrored_image():
     images = np.random.default_rng(0).integers(0, 256, (2, 60, 70)).astype(np.uint8)
-    filters = filter_bank()[[1, 20, 40, 47]]
-    found = responses(images, filters)
+    bank = [*leung_malik()[1:48:20], maximum_responses()[1]]
+    found = responses(images, bank)
     for i, image in enumerate(images.astype(np.float64)):
-        for k, kernel in enumerate(filters):
-            expected = correlate(image, kernel, mode="reflect")
+        for k, kernels in enumerate(bank):
+            each = [correlate(image, kernel, mode="reflect") for kernel in kernels]
+            expected = each[0] if len(each) == 1 else np.abs(each).max(axis=0)
             assert_allclose(found[i, :, :, k], expected, atol=1e-3)
+
+
+def test_raw_patches_respond_with_the_pixels_around():
+    image = np.random.default_rng(0).integers(0, 256, (1, 30, 40)).astype(np.uint8)
+    around = responses(image, raw_patches(3))[0]
+    assert_allclose(around[10, 20], image[0, 9:12, 19:22].ravel(), atol=1e-3)
+
+
+def test_contrast_is_normalised_by_the_norm_of_the_responses():
+    everywhere = np.random.default_rng(0).normal(size=(1, 2, 2, 5)).astype(np.float32)
+    norms = np.linalg.norm(everywhere, axis=-1, keepdims=True)
+    expected = everywhere * np.log(1.0 + norms / 0.03) / norms
+    assert_allclose(contrast_normalised(everywhere), expected, rtol=1e-5)
 
 
 def test_patches_are_different_and_inside():
@@ -234,7 +272,7 @@ def test_textons_depend_on_training_patches_only():
     assert first - int(train.column.max() + PATCH) >= SUPPORT - 1
     changed[:, :, first:] = 0
     before, after = (
-        texton_images(responses(a, filter_bank()), train, 8, seed=0) for a in (images, changed)
+        texton_images(responses(a, leung_malik()), train, 8, seed=0) for a in (images, changed)
     )
     # Where no filter reaches what was changed, names are the same.
     assert_array_equal(before[:, :, : first - SUPPORT // 2], after[:, :, : first - SUPPORT // 2])
@@ -301,6 +339,20 @@ def test_quick_runs_write_tables_and_figures(name, data, tmp_path, capsys):
     # With the parsimony that the paper prints for digits, nothing is learned.
     printed = [row["model order"] for row in rows if "as printed" in row["settings"]]
     assert printed == ([0, 0] if name == "polk-mnist" else [])
+
+
+def test_every_reading_of_the_textons_has_both_methods_and_the_notes_name_the_nearest(data):
+    result = get_experiment("polk-textons")(Context(data, quick=True))
+    names = [(row["filters"], row["scaling"]) for row in result.rows]
+    assert [row["method"] for row in result.rows] == ["LIBSVM", "POLK"] * (len(names) // 2)
+    assert len(set(names)) == len(names) // 2 >= 4
+    machines = {
+        words: row["held-out error %"] for words, row in zip(names, result.rows, strict=True)
+        if row["method"] == "LIBSVM"
+    }  # fmt: skip
+    nearest = min(machines, key=lambda words: abs(machines[words] - 3.72))
+    assert f"is: {', '.join(nearest)}, with {machines[nearest]:.2f} %" in " ".join(result.notes)
+    assert all(target.name.startswith(f"POLK, {nearest[0]}") for target in result.targets)
 
 
 # -- theorems -------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ class BilinearFunction(ABC):
     n_outputs = 1
     averaging = None
     #: Type of the numbers that compiled code takes.
-    computes_in = np.dtype(np.float64)
+    computes_in = np.float64
     keeps_previous = False
     promoted = ""
     #: Slots of points that return in later steps; random features have none.

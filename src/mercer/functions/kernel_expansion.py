@@ -266,6 +266,8 @@ class KernelExpansion(Function):
 
     expansion: Expansion
     arrays: Dictionary
+    #: Type of the numbers that compiled code takes, if it is not that of the points.
+    computes_in: type[np.float64] | None = None
 
     def __init__(
         self,
@@ -295,11 +297,6 @@ class KernelExpansion(Function):
     def dtype(self) -> np.dtype[Any]:
         """Type of points and kernel values."""
         return self.arrays.points.dtype
-
-    @property
-    def computes_in(self) -> np.dtype[Any]:
-        """Type of the numbers that compiled code takes."""
-        return self.dtype
 
     @property
     def promoted(self) -> str:

@@ -247,12 +247,13 @@ class KernelLearner(Passing, StepLearner):
         max_work = np.iinfo(np.int64).max if b == 1 else _MAX_WORK
         row = 0
         while row < n:
-            functions = self.compiled(f.computes_in) if isinstance(X, np.ndarray) else None
+            dtype = np.dtype(f.computes_in or f.dtype)
+            functions = self.compiled(dtype) if isinstance(X, np.ndarray) else None
             small = f.size * f.n_features <= max_work
             if functions is not None and (self._pairs or (small and self._goes_compiled)):
-                if rows is None or rows.inputs.dtype != f.computes_in:
+                if rows is None or rows.inputs.dtype != dtype:
                     inputs = np.asarray(X, f.dtype)
-                    rows = Rows(np.require(inputs, f.computes_in, _PLAIN), targets, weights)
+                    rows = Rows(np.require(inputs, dtype, _PLAIN), targets, weights)
                 if self._pairs:
                     row = self._run_pairs(functions, rows, steps, row, largest_loss)
                 elif type(self.objective) is Compositional:
@@ -346,7 +347,8 @@ class KernelLearner(Passing, StepLearner):
             largest_loss,
         )
         f.resume(progress)
-        self._settle(reason, steps, progress.rows_done, f.finish)
+        if reason != loops.FINISHED:
+            self._settle(reason, steps, progress.rows_done, f.finish)
         return int(progress.rows_done)
 
     def _run_under_risk(
@@ -380,7 +382,8 @@ class KernelLearner(Passing, StepLearner):
             largest_loss,
         )
         f.resume(progress, past=None if f.past is None else past)
-        self._settle(reason, steps, progress.rows_done, f.end_half_done)
+        if reason != loops.FINISHED:
+            self._settle(reason, steps, progress.rows_done, f.end_half_done)
         return int(progress.rows_done)
 
     def _run_pairs(
@@ -409,7 +412,9 @@ class KernelLearner(Passing, StepLearner):
         buffered = _buffer(objective, f, X, n_places)
         is_matrix, reason = isinstance(f, BilinearExpansion), loops.FINISHED
         try:
-            while row < len(X) and reason != loops.UNUSUAL and f.computes_in == X.dtype:
+            while row < len(X) and reason != loops.UNUSUAL:
+                if X.dtype != (f.computes_in or f.dtype):  # the function went to double precision
+                    break
                 f.reserve(n_places + 1)
                 dictionary: Any = f.compiled() if is_matrix else f.arrays
                 kernels = np.zeros((n_places, len(dictionary.points)), X.dtype)
@@ -428,7 +433,8 @@ class KernelLearner(Passing, StepLearner):
                     )
                 f.resume(progress, buffered.slots)
                 row = progress.rows_done
-                self._settle(reason, steps, row, f.finish_with_slots)
+                if reason != loops.FINISHED:
+                    self._settle(reason, steps, row, f.finish_with_slots)
                 buffered = buffered._replace(slots=f.slots)
         finally:
             points = buffered.points.astype(dtype, copy=False)

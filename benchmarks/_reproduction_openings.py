@@ -188,8 +188,8 @@ OPENINGS = {
         "last layers on fixed features. DSG in Newton mode errs on 0.83 % with the printed kernel, "
         "and on 0.62 % with a kernel a quarter as wide. It is quickest to come below 1 %, "
         "and takes less than half of the network's time in all. But it does not err less than the "
-        "network, and the last layers alone are as fast. The paper's plain steps still err on "
-        "33 % after these few steps.",
+        "network, and its last layers alone are trained in less time still. The paper's plain "
+        "steps err on 33 % after these few steps.",
     ),
     "dsg-cifar10": Opening(
         "On small photographs the paper's method comes to the same error as a neural network,"

@@ -194,13 +194,14 @@ OPENINGS = {
     "dsg-cifar10": Opening(
         "On small photographs the paper's method comes to the same error as a neural network,"
         " in less time.",
-        "We trained a small convolutional network. Its last pooled outputs are our inputs. On"
-        " them we trained a softmax classifier with a Gaussian kernel by DSG, and a linear "
-        "softmax classifier. We have 4,000 training images, and the paper had 50,000. The "
-        "experiment needs PyTorch.",
-        "With the paper's width of the kernel DSG errs on 34.1 % of the test images and the "
-        "network on 33.9 %. So the target to err no more than the network is missed by two "
-        "images of 1,000. That is far less than the standard error.",
+        "We trained a convolutional network on random crops and mirror images of 50,000 "
+        "photographs: 294,912 copies. Then we trained its last layers anew, and DSG, on the "
+        "outputs of its last pooling for 98,304 more copies. The paper made many more. The "
+        "photographs are a compressed copy of CIFAR-10. The experiment needs PyTorch.",
+        "The network errs on 24.8 % of the test images (22.7 % by votes of ten views), far from "
+        "the paper's 11 %: six passes are too few. DSG in Newton mode errs on 30.0 % with the "
+        "printed kernel and on 28.5 % with a narrower one, in a seventh of the network's time. "
+        "Its last layers alone err on 25.7 % in the same time. So the claim is not found.",
     ),
     "dsg-qm7": Opening(
         "For the energies of molecules the paper's method errs less than a neural network.",

@@ -229,7 +229,7 @@ CATALOGUE: tuple[Item, ...] = (
             "Table 4",
             "the ten data sets",
             _IN_PART,
-            "Sets 1, 2, 3 and 5 are as printed. 4, 6 and 7 are smaller. 9 is similar. "
+            "1, 2, 3, 5 are as printed. 4 and 6 have fewer copies, 7 is lossy, 9 similar. "
             "8 and 10 are missing.",
             (
                 "dsg-gp",
@@ -254,7 +254,7 @@ CATALOGUE: tuple[Item, ...] = (
             "Fig. 3",
             "structure of the neural networks",
             _NONE,
-            "It is a drawing. The network of dsg-cifar10 is smaller.",
+            "It is a drawing. The network of dsg-cifar10 is like it.",
         ),
         (
             "Fig. 4",
@@ -305,8 +305,8 @@ CATALOGUE: tuple[Item, ...] = (
             "Fig. 7 (2)",
             "CIFAR-10: against neural networks",
             _IN_PART,
-            "We have 4,000 images, not 50,000. Our network is smaller. "
-            "It errs on two fewer images of 1,000.",
+            "Our network learned 6 passes. It errs on 24.8 %, DSG on 30.0 %. "
+            "The paper has 11 % for both.",
             ("dsg-cifar10",),
         ),
         (

@@ -175,7 +175,7 @@ CATALOGUE: tuple[Item, ...] = (
             "Fig. 2",
             "mean and spread of the errors over twenty training sets",
             _IN_PART,
-            "COLK leads in mean in six of ten kinds of noise, in spread in two of them. "
+            "COLK leads in mean in six of ten kinds of noise, in spread in two. "
             "Huber's loss leads in all.",
             ("colk-fig2",),
         ),

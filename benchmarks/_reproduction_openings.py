@@ -253,12 +253,14 @@ OPENINGS = {
         "On measurements of a laser (LIDAR) with added outliers COLK is robust. Other methods"
         " overfit or need more points.",
         "We trained on LIDAR as it is, with a tenth of the training rows moved at random, and"
-        " with a tenth moved upwards. The error is measured on clean rows. We ran COLK with "
-        "several risks, POLK, a budget, and robust losses.",
+        " with a tenth moved upwards, on 20 splits each. The error is measured on clean rows. We "
+        "ran COLK with several risks, POLK, all rivals of Fig. 2, and robust losses.",
         "COLK as printed diverges on some of the splits with random outliers. With its slopes"
         " limited (`clip 2`), COLK beats POLK with the paper's large step. Against POLK with "
-        "COLK's own step it gains nothing. Huber's loss and the absolute error gain much: "
-        "with outliers their errors stay about as low as without.",
+        "COLK's own step it gains little with random outliers (0.0115 against 0.0125) and loses "
+        "with outliers upwards (0.0191 against 0.0167). BSGD that merges is ahead of it in both. "
+        "Huber's loss and the absolute error gain much: with outliers their errors stay about as "
+        "low as without.",
     ),
     "colk-table1": Opening(
         "The paper proves how fast the error falls when the step, the tracker's rate and the "

@@ -183,8 +183,7 @@ CATALOGUE: tuple[Item, ...] = (
             "Fig. 3",
             "LIDAR with outliers",
             _IN_PART,
-            "COLK as printed can diverge. It does not beat POLK with the same step. "
-            "Robust losses do.",
+            "COLK as printed can diverge. BSGD that merges and robust losses are ahead of it.",
             ("colk-fig3",),
         ),
         (

@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# What is imported is compiled then: of ten thousand files most are not.
+QUIETLY := --quiet --disable-pip-version-check --no-compile
 
 .PHONY: demo test test-system check docs benchmarks clean
 
@@ -12,15 +14,15 @@ SYSTEM := tests/quality tests/app tests/system src/mercer_app src/mercer_cluster
 $(VENV)/.demo: pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'mercer needs Python 3.11+')"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[cli]"
+	$(BIN)/python -m pip install $(QUIETLY) -e ".[cli]"
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	$(BIN)/python -m pip install $(QUIETLY) -e ".[dev]"
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.demo
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	$(BIN)/python -m pip install $(QUIETLY) -e ".[docs]"
 	touch $@
 
 demo: $(VENV)/.demo  ## train on handwritten digits; writes demo-output/

@@ -36,10 +36,10 @@ TESTS = (
 # Of long files of tests, those that come to what other packages do.
 PARTS = (
     "tests/app/test_cli.py::test_fit_with_test_data_and_report",
-    "tests/test_frames.py::test_columns_of_all_types_are_encoded_as_table_models_do",
-    "tests/test_frames.py::test_frames_of_numbers_give_the_model_of_arrays",
-    "tests/test_frames.py::test_predictions_do_not_depend_on_the_container",
-    "tests/test_frames.py::test_sparse_frames_are_sparse_rows_and_others_dense_ones",
+    "tests/quality/test_frames.py::test_columns_of_all_types_are_encoded_as_table_models_do",
+    "tests/quality/test_frames.py::test_frames_of_numbers_give_the_model_of_arrays",
+    "tests/quality/test_frames.py::test_predictions_do_not_depend_on_the_container",
+    "tests/quality/test_frames.py::test_sparse_frames_are_sparse_rows_and_others_dense_ones",
     "tests/quality/test_value_function.py"
     "::test_gymnasium_environments_are_learned_and_the_final_observation_counts",
     "tests/system/test_documents.py::test_examples_run[README.md]",
@@ -72,7 +72,14 @@ def make(folder):
     constraints.write_text("\n".join(oldest_versions(project)) + "\n")
     subprocess.run([oldest_python(project), "-m", "venv", folder / "venv"], check=True)
     install = [folder / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet"]
-    wanted = ["--disable-pip-version-check", "-c", constraints, "-e", f".[{','.join(EXTRAS)}]"]
+    wanted = [
+        "--disable-pip-version-check",
+        "--no-compile",
+        "-c",
+        constraints,
+        "-e",
+        f".[{','.join(EXTRAS)}]",
+    ]
     subprocess.run([*install, *wanted], cwd=ROOT, check=True)
     (folder / "made").touch()
 

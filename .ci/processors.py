@@ -85,7 +85,7 @@ def main(names, arguments):
     names = names or [name for name, one in PROCESSORS.items() if one.openblas != own]
     missing = {name: sorted(PROCESSORS[name].needs - flags()) for name in names}
     command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal"]
-    command += arguments or [f"tests/test_{name}.py" for name in NUMERICAL]
+    command += arguments or [next(ROOT.glob(f"tests/**/test_{name}.py")) for name in NUMERICAL]
     failed = []
     for name, lacking in missing.items():
         if lacking:

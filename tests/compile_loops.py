@@ -17,11 +17,11 @@ def main(dtype):
     if dtype == "float64":
         KernelClassifier(random_state=0).fit(rows, rows[:, 0] > 0.0)
         KernelRegressor("quantile", random_state=0).fit(rows, rows[:, 0])
-    else:
-        KernelRanker(expansion="komp", pair_kernel="product").fit(X, y)
         model = KernelRegressor(random_state=0)
         for row in rows:
             model.learn_one(row, row[0])
+    else:
+        KernelRanker(expansion="komp", pair_kernel="product").fit(X, y)
 
 
 if __name__ == "__main__":

@@ -65,22 +65,20 @@ def oldest_python(project):
     return found if works else sys.executable
 
 
+def python_of(folder):
+    """Return the interpreter of the environment in ``folder``."""
+    return folder / "venv" / "bin" / "python"
+
+
 def make(folder):
     """Make the environment in ``folder``."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     constraints = folder / "oldest.txt"
     constraints.write_text("\n".join(oldest_versions(project)) + "\n")
     subprocess.run([oldest_python(project), "-m", "venv", folder / "venv"], check=True)
-    install = [folder / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet"]
-    wanted = [
-        "--disable-pip-version-check",
-        "--no-compile",
-        "-c",
-        constraints,
-        "-e",
-        f".[{','.join(EXTRAS)}]",
-    ]
-    subprocess.run([*install, *wanted], cwd=ROOT, check=True)
+    install = [python_of(folder), "-m", "pip", "install", "--quiet", "--no-compile"]
+    install += ["--disable-pip-version-check", "-c", constraints, "-e", f".[{','.join(EXTRAS)}]"]
+    subprocess.run(install, cwd=ROOT, check=True)
     (folder / "made").touch()
 
 
@@ -95,16 +93,7 @@ def run(folder, arguments):
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
     }
-    tests = [
-        folder / "venv" / "bin" / "python",
-        "-m",
-        "pytest",
-        "-q",
-        "-n",
-        "2",
-        "--dist",
-        "worksteal",
-    ]
+    tests = [python_of(folder), "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal"]
     tests += ["-W", "ignore::DeprecationWarning"]
     files = [file for name in TESTS for file in sorted(ROOT.glob(name))]
     tests += arguments or [*files, *PARTS]

@@ -71,6 +71,14 @@ def quick_race():
     yield from racing(QUICK)
 
 
+@pytest.fixture
+def whole_race():
+    """A race of all kernels in one test, where others of its module race by few."""
+    from quick import QUICK
+
+    yield from racing(QUICK)
+
+
 @pytest.fixture(scope="module")
 def quickest_race():
     """Races of few kernels and trees, in all tests of a module with very many fits."""

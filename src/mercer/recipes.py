@@ -57,13 +57,13 @@ def _times(name: str, value: Any, factor: float, *, positive: bool = False) -> A
     return factor * check_real(name, value, low=0.0, open_low=positive)
 
 
-def _margin_loss(loss: str | Loss, exponent: float | None = None) -> Loss:
-    """Return a loss that the theorems of Ying & Zhou are about; of pairs for an exponent of 1."""
+def _margin_loss(loss: str | Loss, *, pairs: bool = False) -> Loss:
+    """Return a loss that the theorems of Ying & Zhou are about."""
     chosen = own_copy(as_loss(loss, "classification"))
-    known = chosen.hoelder_exponent
-    if known is None or exponent not in (None, known):
+    exponent = chosen.hoelder_exponent
+    if exponent is None or (pairs and exponent != 1.0):
         kind, names = "Hölder", "'squared_hinge', 'least_squares_margin' or QNormHinge(q)"
-        if exponent is not None:
+        if pairs:
             kind, names = "Lipschitz", "'squared_hinge' or 'least_squares_margin'"
         raise ParameterError(
             f"`loss` must have a {kind} continuous slope to be learned without regularization, got "
@@ -602,7 +602,7 @@ def unregularized_pairs(
     True
     """
     return KernelRanker(
-        _margin_loss(loss, 1.0),
+        _margin_loss(loss, pairs=True),
         pair_kernel=pair_kernel,
         pair_label="difference",
         buffer="all",

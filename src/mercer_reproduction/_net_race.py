@@ -18,7 +18,7 @@ from mercer.kernels import Gaussian
 from mercer.model_file import replacing
 from mercer_reproduction._convnet import Layers, Network, outputs, require_torch
 from mercer_reproduction._data import median_distance
-from mercer_reproduction._experiment import Context, Drawing
+from mercer_reproduction._experiment import Context, Drawing, Target
 from mercer_reproduction._images import Projection, uncentred_projection
 from mercer_reproduction._ticks import plain_log_scale
 from mercer_reproduction._virtual import Stream
@@ -226,6 +226,23 @@ class Outcome:
     seconds: dict[str, float]
     drawing: Drawing
     earlier: float
+
+    def claims(self, figure: str) -> list[Target]:
+        """Judge DSG against the net as a figure of the paper does, by error and by time."""
+        return [
+            Target(
+                "DSG newton against the net: test error %",
+                self.errors[PRINTED] - self.errors[JOINT],
+                0.0,
+                claim=(figure,),
+            ),
+            Target(
+                "DSG newton against the net: CPU time, as a part of the net's",
+                self.seconds[PRINTED] / self.seconds[JOINT],
+                1.0,
+                claim=(figure,),
+            ),
+        ]
 
 
 def compare(

@@ -26,7 +26,6 @@ from mercer.default import DefaultLearner
 from mercer.default.learner import GradientsElsewhere
 from mercer.exceptions import ParameterError, ShardError
 from mercer.expansions import Auto, Dictionary, RandomFeatures
-from mercer.functions import DictionaryFunction
 from mercer.gaussian_process import InducingPoints
 from mercer.inspection import unit_of_target
 from mercer.kernels import Gaussian, Partitioned
@@ -59,13 +58,6 @@ CLASSES = np.array(["low", "mid", "top"])[np.digitize(WAVE, [-0.5, 0.5])]
 X_TEST = RNG.uniform(-1, 1, (300, 4))
 TRUTH = np.sin(4 * X_TEST[:, 0]) + X_TEST[:, 1]
 TWO_TRUTH = np.column_stack([TRUTH, X_TEST[:, 2] * X_TEST[:, 1]])
-
-
-@pytest.fixture
-def whole_race(monkeypatch):
-    """A race of all kernels: for tests of how good a model is."""
-    monkeypatch.setattr(DefaultLearner, "settings", QUICK)
-    monkeypatch.setattr(DictionaryFunction, "settings", QUICK.race)
 
 
 def cut(*arrays, n=N_SHARDS):

@@ -474,8 +474,6 @@ def test_bad_arguments_are_refused(function, change, words, monkeypatch):
 def test_blocks_refuse_other_dtypes_and_widths_and_designs():
     with pytest.raises(ValueError, match="without a preferred direction"):
         FeatureBlocks(Laplacian(1.0), 20, 4, design="orthogonal")
-    with pytest.raises(ValueError, match="cannot draw the frequencies"):
-        fused_evaluate(Gaussian(1.0) * Laplacian(1.0), np.ones((1, 2)), np.ones(4), 4)
     with pytest.raises(ValueError, match="got torch\\.float16"):
         FeatureBlocks(Gaussian(1.0), 2, 4, dtype=torch.float16)
     with pytest.raises(ValueError, match="must have 2 columns, got 3"):
@@ -493,6 +491,8 @@ def test_fused_path_refuses_what_it_cannot_run(monkeypatch):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     with pytest.raises(ValueError, match="must be even"):
         fused_evaluate(Gaussian(1.0), X, np.ones(3), 3)
+    with pytest.raises(ValueError, match="cannot draw the frequencies"):
+        fused_evaluate(Gaussian(1.0) * Laplacian(1.0), X, np.ones(4), 4)
 
 
 def test_import_needs_no_pytorch_and_its_absence_is_explained(monkeypatch):

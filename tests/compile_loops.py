@@ -1,28 +1,51 @@
-"""Compile the longest loops for one type of numbers: ``python compile_loops.py float32``."""
+"""Compile some of the longest loops: ``python compile_loops.py double``.
+
+Of those in double precision the second process takes what shares little with the first.
+"""
 
 import sys
 
 import numpy as np
 
 from mercer import KernelClassifier, KernelRanker, KernelRegressor
+from mercer.expansions import ALD
+
+LABELS = np.array([0, 1, 0, 1])
+ROWS = np.random.default_rng(0).normal(size=(700, 3))
 
 
-def main(dtype):
-    X, y = np.eye(4, dtype=dtype), np.array([0, 1, 0, 1])
-    KernelClassifier("hinge", expansion="komp").fit(X, y)
-    KernelRanker(expansion="komp").fit(X, y)
-    KernelRegressor(risk="variance", expansion="komp").partial_fit(X, y).partial_fit(X, y)
-    # What the defaults need is in double precision: some by either of the two processes.
-    rows = np.random.default_rng(0).normal(size=(700, 3))
-    if dtype == "float64":
-        KernelClassifier(random_state=0).fit(rows, rows[:, 0] > 0.0)
-        KernelRegressor("quantile", random_state=0).fit(rows, rows[:, 0])
-        model = KernelRegressor(random_state=0)
-        for row in rows:
-            model.learn_one(row, row[0])
-    else:
-        KernelRanker(expansion="komp", pair_kernel="product").fit(X, y)
+def risks(dtype):
+    model = KernelRegressor(risk="variance", expansion="komp")
+    model.partial_fit(np.eye(4, dtype=dtype), LABELS).partial_fit(np.eye(4, dtype=dtype), LABELS)
+
+
+def steps(dtype):
+    KernelClassifier("hinge", expansion="komp").fit(np.eye(4, dtype=dtype), LABELS)
+    KernelRanker(expansion="komp").fit(np.eye(4, dtype=dtype), LABELS)
+
+
+def double():
+    steps(np.float64)
+    risks(np.float64)
+    model = KernelRegressor(random_state=0)
+    for row in ROWS:
+        model.learn_one(row, row[0])
+
+
+def single():
+    steps(np.float32)
+    KernelRegressor(expansion=ALD()).fit(np.eye(4), LABELS)
+    KernelClassifier(random_state=0).fit(ROWS, ROWS[:, 0] > 0.0)
+
+
+def quality():
+    """What only those of `tests/quality` need."""
+    KernelRanker(expansion="komp", pair_kernel="product").fit(np.eye(4), LABELS)
+
+
+def quality_single():
+    risks(np.float32)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    globals()[sys.argv[1]]()

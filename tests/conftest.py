@@ -42,14 +42,19 @@ def pytest_sessionstart(session):
     options = session.config.option
     if options.collectonly or len(getattr(options, "tx", None) or ()) < 2:
         return
-    done = Path(os.environ["NUMBA_CACHE_DIR"]) / f"loops-{digest_of(*COMPILED)}"
-    if not done.exists():
-        program = Path(__file__).with_name("compile_loops.py")
-        types = ("float64", "float32")
-        each = [subprocess.Popen([sys.executable, program, dtype]) for dtype in types]
-        codes = [process.wait() for process in each]
-        if not any(codes):
-            done.touch()
+    names = ["double", "single"]
+    if any("quality" in str(one) for one in session.config.args):
+        names += ["quality", "quality_single"]
+    program, sources = Path(__file__).with_name("compile_loops.py"), digest_of(*COMPILED)
+    done = {name: Path(os.environ["NUMBA_CACHE_DIR"]) / f"{name}-{sources}" for name in names}
+    each = {
+        mark: subprocess.Popen([sys.executable, program, name])
+        for name, mark in done.items()
+        if not mark.exists()
+    }
+    for mark, process in each.items():
+        if process.wait() == 0:
+            mark.touch()
 
 
 def racing(settings):

@@ -5,14 +5,16 @@
 
 Without arguments these are the tests of what meets other packages: arrays, tables and files of
 rows, scikit-learn's checks, files of models, pictures and reports, the examples of the estimators'
-docstrings, and a few each of the command, engines, environments and documents.
+docstrings, and a few each of the command, engines, environments and documents. The numerical tests
+come with them, and all run as another processor would (`.ci/processors.py`): what one environment
+compiles serves both questions. A test that fails here fails by a version or by a processor;
+`.venv/bin/python .ci/processors.py` tells which.
 
 The oldest Python is asked for, too, as far as the machine has it. What the promised packages need
 in turn is the newest that there is, as it is for whoever installs them today: it may call
 deprecated what these versions do, so such warnings are not errors here.
 """
 
-import os
 import re
 import shutil
 import subprocess
@@ -21,7 +23,10 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from processors import PYTEST, ROOT, lacks, numerical_tests
+
+#: The one whose arithmetic differs most from that of newer ones.
+PROCESSOR = "Nehalem"
 # Without "river": the oldest one that `mercer.river` works with needs a newer NumPy than mercer
 # does. Tests of rows use an older one, of "dev".
 EXTRAS = ("app", "rl", "ray", "dask", "dev")
@@ -47,6 +52,7 @@ PARTS = (
     "tests/system/test_engines.py::test_parts_of_a_ray_dataset_come_in_order",
     "tests/system/test_engines.py::test_parts_of_a_dask_frame_come_in_order",
 )
+IGNORED = ("-W", "ignore::DeprecationWarning")
 
 
 def oldest_versions(project):
@@ -87,17 +93,14 @@ def run(folder, arguments):
     if not (folder / "made").exists():
         make(folder)
     print((folder / "oldest.txt").read_text(), flush=True)
-    environment = {
-        **os.environ,
-        "NUMBA_CACHE_DIR": str(folder / "cache"),
-        "OPENBLAS_NUM_THREADS": "1",
-        "OMP_NUM_THREADS": "1",
-    }
-    tests = [python_of(folder), "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal"]
-    tests += ["-W", "ignore::DeprecationWarning"]
-    files = [file for name in TESTS for file in sorted(ROOT.glob(name))]
-    tests += arguments or [*files, *PARTS]
-    return subprocess.run(tests, cwd=ROOT, env=environment, check=False).returncode
+    tests = arguments or [
+        *(str(file) for name in TESTS for file in sorted(ROOT.glob(name))),
+        *PARTS,
+        *numerical_tests(),
+    ]
+    as_another = [ROOT / ".ci" / "processors.py", PROCESSOR, "--"]
+    command = [python_of(folder), *(PYTEST if lacks(PROCESSOR) else as_another), *IGNORED, *tests]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 
 if __name__ == "__main__":

@@ -6,6 +6,9 @@ machine. What a processor lacks cannot be tried on it, and is said. The one whos
 takes here anyway is left out unless it is named: `make test` has run as that one.
 
     python .ci/processors.py [NAME ...] [-- PYTEST_ARGUMENT ...]  # all numerical tests without
+
+`.ci/oldest.py` runs as one of them, with the numerical tests among its own: what continuous
+integration compiles once more tells then of both.
 """
 
 import os
@@ -14,9 +17,6 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
-
-import numpy as np
-from threadpoolctl import threadpool_info
 
 ROOT = Path(__file__).parent.parent
 
@@ -38,6 +38,7 @@ PROCESSORS = {
     "Haswell": Processor("haswell", "Haswell", ("AVX512", "X86_V4"), AVX2),
     "SkylakeX": Processor("skylake-avx512", "SkylakeX", (), AVX2 | AVX512 | {"adx", "rdseed"}),
 }
+PYTEST = ("-m", "pytest", "-q", "-n", "2", "--dist", "worksteal")
 # Tests of what is calculated, from kernels to learners, and of models whose answers are
 # written down. What reads, shows, stores and serves is the same on every processor.
 NUMERICAL = (
@@ -50,6 +51,11 @@ NUMERICAL = (
 )
 
 
+def numerical_tests():
+    """Return the files of `NUMERICAL`."""
+    return [str(next(ROOT.glob(f"tests/**/test_{name}.py"))) for name in NUMERICAL]
+
+
 def flags():
     """Return what the processor has, as Linux tells; nothing elsewhere."""
     cpuinfo = Path("/proc/cpuinfo")
@@ -57,14 +63,25 @@ def flags():
     return next((set(line.split(":")[1].split()) for line in lines if line[:5] == "flags"), set())
 
 
+def lacks(name):
+    """Return what this machine lacks of the processor."""
+    return sorted(PROCESSORS[name].needs - flags())
+
+
 def own_loops():
     """Return the processor whose loops OpenBLAS takes on this machine."""
+    # Imported here: `.ci/oldest.py` reads this file before it has any package.
+    import numpy  # noqa: F401 - its OpenBLAS is asked
+    from threadpoolctl import threadpool_info
+
     found = (one for one in threadpool_info() if one["internal_api"] == "openblas")
     return next((one["architecture"] for one in found), "")
 
 
 def environment(processor, cache):
     """Let every library take this machine for ``processor``."""
+    import numpy as np
+
     found = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
     disabled = [name for name in found if name.startswith(processor.without)]
     return {
@@ -81,14 +98,13 @@ def environment(processor, cache):
 
 def main(names, arguments):
     """Try the named processors, or all others than this; return whether a test failed on any."""
-    own = own_loops()
-    names = names or [name for name, one in PROCESSORS.items() if one.openblas != own]
-    missing = {name: sorted(PROCESSORS[name].needs - flags()) for name in names}
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal"]
-    command += arguments or [next(ROOT.glob(f"tests/**/test_{name}.py")) for name in NUMERICAL]
+    if not names:
+        own = own_loops()
+        names = [name for name, one in PROCESSORS.items() if one.openblas != own]
+    command = [sys.executable, *PYTEST, *(arguments or numerical_tests())]
     failed = []
-    for name, lacking in missing.items():
-        if lacking:
+    for name in names:
+        if lacking := lacks(name):
             print(f"{name}: left out, this processor has no {', '.join(lacking)}", flush=True)
             continue
         print(f"{name}: the numerical tests", flush=True)

@@ -1127,6 +1127,9 @@ class SecondOrderLearner(StepLearner):
         def take(numbers: NDArray[np.int64]) -> Rows:
             return Rows(self._checked(X[numbers]), targets[numbers], weights[numbers])
 
+        def take_again(numbers: NDArray[np.int64]) -> Rows:
+            return Rows(self.function.rows(X[numbers]), targets[numbers], weights[numbers])
+
         def count(n_rows: int) -> None:
             nonlocal untold
             self.n_samples += n_rows
@@ -1148,8 +1151,10 @@ class SecondOrderLearner(StepLearner):
         basis = self._build_basis(take(order[: min(self._n_first_rows, most)]), chosen=True)
         self._engine = engine = self._new_engine(basis)
         if isinstance(engine, NewtonRows):
-            engine.begin(take(order[: min(engine.n_first_rows, most)]))
-            engine.passes(take, passes, note)
+            for start in range(0, order.size, _CHUNK):
+                take(order[start : start + _CHUNK])
+            engine.begin(take_again(order[: min(engine.n_first_rows, most)]))
+            engine.passes(take_again, passes, note)
             self._n_rows = order.size
         else:
             for start in range(0, order.size, self._chunk):

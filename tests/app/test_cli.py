@@ -23,7 +23,9 @@ from mercer import KernelClassifier, __version__, load_model
 from mercer_app import cli
 from mercer_app.cli._console import ProgressView
 
-pytestmark = pytest.mark.usefixtures("quickest_race", "undrawn", "rough_importances")
+pytestmark = pytest.mark.usefixtures(
+    "quickest_race", "quick_correction", "undrawn", "rough_importances"
+)
 
 ROWS = 400
 

@@ -25,7 +25,7 @@ from mercer_app.rows import TableRows
 from mercer_app.training import FileTraining, checkpoint_path
 from mercer_cluster.models import check_learnable
 
-pytestmark = pytest.mark.usefixtures("quick_race", "few_evaluations")
+pytestmark = pytest.mark.usefixtures("quickest_race", "quick_correction", "rough_importances")
 
 SMALL = Stream(n_features=24, points=15)
 N = 400

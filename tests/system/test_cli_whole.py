@@ -19,7 +19,9 @@ pytestmark = pytest.mark.usefixtures("quick_race")
 COMMAND = [sys.executable, "-c", "from mercer_app.cli import main; main()"]
 
 
-def test_demo_reads_digits_and_its_suggestions_work(mercer, tmp_path, monkeypatch):
+def test_demo_reads_digits_and_its_suggestions_work(
+    mercer, tmp_path, monkeypatch, rough_importances
+):
     monkeypatch.chdir(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(DefaultLearner, "settings", Settings())  # whose accuracy is promised

@@ -51,7 +51,7 @@ def few_points(quick_race):
         yield
 
 
-@pytest.mark.usefixtures("few_points", "few_evaluations")
+@pytest.mark.usefixtures("few_points", "undrawn", "rough_importances")
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_examples_run(page, capsys, tmp_path, monkeypatch):
     """Python and shell commands share one folder, block after block, as a reader would have it."""

@@ -11,7 +11,7 @@ import pytest
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-pytestmark = pytest.mark.usefixtures("quick_race")
+pytestmark = pytest.mark.usefixtures("quick_race", "few_steps", "quick_correction")
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").rglob("plot_*.py"))
 FEWER = {"N_ROWS": 400, "N_DEALS": 9, "N_EPISODES": 2, "N_FEATURES": 64, "N_SPLITS": 1}

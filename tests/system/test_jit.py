@@ -74,11 +74,11 @@ def test_processes_fill_one_folder_at_the_same_time(tmp_path):
         for dtype in sys.argv[1].split(","):
             assert dot(np.arange(4, dtype=dtype), np.ones(4, dtype)) == 6.0
     """
-    types = ["f4,f8", "f8,f4", "f8,f4"]
+    types = ["f4,f8", "f8,f4"]
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT.parent)}
     command = [sys.executable, "-c", textwrap.dedent(program)]
     begun = [subprocess.Popen([*command, t], env=environment) for t in types]
-    assert [process.wait() for process in begun] == [0, 0, 0]
+    assert [process.wait() for process in begun] == [0, 0]
     assert len(kept(tmp_path)) == 2
     assert not list(tmp_path.rglob("part-*"))
     subprocess.run([*command, "f4,f8"], env=environment, check=True)

@@ -35,7 +35,7 @@ from mercer_app.files import read_tables
 from mercer_app.rows import TableRows
 from mercer_app.serve import Answers, ModelServer, _answers, _page, _server
 
-pytestmark = pytest.mark.usefixtures("quickest_race")
+pytestmark = pytest.mark.usefixtures("quickest_race", "quick_correction")
 
 ODD = '<b>Linz</b> & "co"'  # a category that is HTML
 WORDS = ["bright", "noisy", "central", "garden", "lake", "old", "new", "quiet", "balcony", "park"]
@@ -113,7 +113,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def models(folder, quickest_race):
+def models(folder, quickest_race, quick_correction):
     """Model files, made when they are asked for."""
     made = {}
 
@@ -898,8 +898,7 @@ def test_no_request_opens_a_file(models, folder, monkeypatch):
 # -- the command ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
-def test_the_command_says_where_it_is_and_ends_quietly(end, models, tmp_path):
+def test_the_command_says_where_it_is_and_ends_quietly(models, tmp_path):
     (tmp_path / "report.html").write_text("<p>What came of it")
     command = [sys.executable, "-c", "from mercer_app.cli import main; main()", "serve"]
     words = [str(models("binary")), "--port", "0", "--report", str(tmp_path / "report.html")]
@@ -919,13 +918,23 @@ def test_the_command_says_where_it_is_and_ends_quietly(end, models, tmp_path):
         assert answer(there, "/health") == {"status": "ok"}
         assert ask(there, "/report")[2] == b"<p>What came of it"
         assert b'data-address="/batch?interval=0.8"' in ask(there, "/")[2]
-        process.send_signal(end)
+        process.send_signal(signal.SIGINT)
         assert process.wait(10) == 0
         assert process.stderr.read().strip() == ""
     finally:
         process.kill()
         process.wait()
         process.stderr.close()
+
+
+def test_the_command_is_ended_as_by_ctrl_c(models, mercer, monkeypatch):
+    def end(_):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(ModelServer, "serve_forever", end)
+    code, _, err = mercer("serve", models("binary"), "--port", 0)
+    assert code == 0
+    assert re.search(r"http://127\.0\.0\.1:\d+/ \(Ctrl-C ends it\)\s*$", err)
 
 
 def test_the_command_refuses_what_it_cannot_serve(models, tmp_path, mercer):

@@ -194,6 +194,19 @@ def killed(words, stdin, n_bytes, folder, predictions):
         return process.returncode
 
 
+@contextlib.contextmanager
+def standard_input(path):
+    """Give this process a file as its standard input."""
+    before = os.dup(0)
+    with open(path, "rb") as file:
+        os.dup2(file.fileno(), 0)
+    try:
+        yield
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+
+
 @pytest.mark.parametrize("kind", ["file", "folder", "stdin"])
 def test_a_run_killed_again_and_again_ends_as_one_that_was_not(kind, make, rng):
     n = 800
@@ -222,7 +235,8 @@ def test_a_run_killed_again_and_again_ends_as_one_that_was_not(kind, make, rng):
     # What the last killed run left behind its last checkpoint may be cut anywhere.
     with open(broken / "said.jsonl", "ab") as file:
         file.write(b'{"row": 12')
-    assert killed(words, stdin, 10**9, broken, "said.jsonl") == 0
+    with standard_input(stdin or os.devnull):
+        assert run(*words) == 0
     assert outcome(broken) == outcome(plain)
     assert [line["row"] for line in said(broken)] == sorted({line["row"] for line in said(broken)})
     assert sorted(os.listdir(broken / "kept")) == ["lock", "stream.checkpoint"]
@@ -677,7 +691,7 @@ def test_a_pipe_that_goes_on_may_send_all_again_or_only_the_rest(make, mercer):
 
 def test_nothing_piles_up_between_a_fast_producer_and_a_slow_reader(make, mercer):
     """Predictions that nobody takes off stop the reading, and so the producer."""
-    folder, rows = make("run"), list(rows_of(20_000))
+    folder, rows = make("run"), list(rows_of(10_000))
     for name in ("in", "out"):
         os.mkfifo(folder / name)
     content, sent, taken = json_lines(rows).encode(), [0], []
@@ -703,8 +717,8 @@ def test_nothing_piles_up_between_a_fast_producer_and_a_slow_reader(make, mercer
     stuck_at, *numbers = taken
     # Two pipes of 64 KiB, as much read and as much to be written; a row takes twice as much coming
     # as going.
-    assert 0 < stuck_at < 2**20 < len(content)
-    assert numbers == list(range(20_000))
+    assert 0 < stuck_at < 2**19 < len(content)
+    assert numbers == list(range(10_000))
 
 
 def test_a_second_signal_ends_a_run_that_waits_for_a_reader(make, mercer):

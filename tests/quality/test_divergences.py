@@ -266,7 +266,7 @@ EXPANSIONS = [KOMP(max_size=20), Budget(60), Dictionary(60), RandomFeatures(mode
     ids=repr,
 )
 def test_known_ratios_are_found(divergence, expansion):
-    X_p, X_q = samples(1000, 1000)
+    X_p, X_q = samples(700, 700)
     model = DensityRatio(
         f_divergence=divergence, expansion=expansion, n_passes=4, random_state=0
     ).fit(X_p, X_q)

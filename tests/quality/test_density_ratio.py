@@ -110,9 +110,9 @@ def test_every_batch_has_as_many_rows_of_each_sample():
 
 @pytest.mark.parametrize("expansion", [KOMP(), RandomFeatures(mode="faithful")], ids=str)
 def test_many_passes_approach_the_exact_solution(expansion):
-    X_p, X_q = samples(200, 200)
+    X_p, X_q = samples(120, 120)
     rows = np.concatenate([X_p, X_q])
-    exact = ratio_solution(gaussian(rows, rows, 0.5), np.arange(400) < 200, 1e-2)
+    exact = ratio_solution(gaussian(rows, rows, 0.5), np.arange(240) < 120, 1e-2)
     model = DensityRatio(
         kernel=Gaussian(0.5),
         expansion=expansion,

@@ -240,7 +240,7 @@ def test_every_loss_comes_close_to_its_minimum(loss):
 )
 def test_risks_come_close_to_their_minimum(risk):
     expansion = Dictionary(30, ridge=1e-2)
-    model = regressor(expansion, risk=risk, n_passes=100, shuffle=True).fit(X, Y)
+    model = regressor(expansion, risk=risk, n_passes=60, shuffle=True).fit(X, Y)
     K, K_DD = KERNEL(X, model.dictionary_), KERNEL(model.dictionary_)
 
     def objective(c):

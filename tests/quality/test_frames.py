@@ -189,7 +189,7 @@ def test_names_of_columns_need_not_be_text():
 
 @cache
 def all_columns():
-    return columns(80)
+    return columns(50)
 
 
 @pytest.mark.filterwarnings("ignore::mercer.exceptions.InputScaleWarning")  # seconds

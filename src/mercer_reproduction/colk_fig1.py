@@ -110,7 +110,7 @@ def _follow(method: Method, sets: Sequence[TrainingSet], pool: Pool, steps: Arra
 
 
 def _run(context: Context) -> Result:
-    n_rows, n_sets, n_moments = (300, 2, 6) if context.quick else (2400, _N_SETS, 20)
+    n_rows, n_sets, n_moments = (150, 2, 6) if context.quick else (2400, _N_SETS, 20)
     early = n_rows // 4
     steps = np.union1d(np.geomspace(20, n_rows, n_moments).round(), [early])
     courses: dict[str, dict[str, _Course]] = {}

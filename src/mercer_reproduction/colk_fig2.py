@@ -187,7 +187,7 @@ def _claims(results: Mapping[str, _Scores]) -> list[str]:
 
 
 def _run(context: Context) -> Result:
-    n_rows, n_sets, n_tuning = (300, 2, 1) if context.quick else (2400, _N_SETS, _N_TUNING)
+    n_rows, n_sets, n_tuning = (150, 2, 1) if context.quick else (2400, _N_SETS, _N_TUNING)
     results: dict[str, dict[str, list[_Score]]] = {}
     steps: dict[str, dict[str, str]] = {}
     for letter in "AG" if context.quick else SETTINGS:

@@ -125,7 +125,7 @@ def _methods(splits: Sequence[LidarSplit], quick: bool) -> list[tuple[Method, st
 
 
 def _run(context: Context) -> Result:
-    n_passes, n_splits, n_tuning = (2, 2, 1) if context.quick else (_N_PASSES, _N_SPLITS, _N_TUNING)
+    n_passes, n_splits, n_tuning = (1, 2, 1) if context.quick else (_N_PASSES, _N_SPLITS, _N_TUNING)
     results: dict[str, dict[str, list[_Score]]] = {}
     steps: dict[str, dict[str, str]] = {}
     drawings = []

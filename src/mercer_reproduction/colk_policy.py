@@ -67,7 +67,7 @@ class _Plan:
 
 
 _FULL = _Plan((1_000, 3_000, 10_000, 30_000, 100_000, 200_000), 3, 200_000, 200_000, 4000)
-_QUICK = _Plan((1_000, 2_000, 4_000, 6_000), 1, 4_000, 20_000, 200)
+_QUICK = _Plan((500, 1_000, 2_000, 3_000), 1, 500, 10_000, 200)
 
 
 # -- rows of the table ----------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def _pendulum(context: Context) -> tuple[list[dict[str, Any]], list[Drawing], st
     env = make_pendulum()
     if env is None:
         return [], [], "No pendulum: Gymnasium is not installed (the extra `rl`)."
-    n, n_episodes = (2_000, 4) if context.quick else (40_000, 40)
+    n, n_episodes = (1_000, 2) if context.quick else (40_000, 40)
     problem = Pendulum.follow(env, n, n_episodes, context.seed)
     env.close()
     rows, best, batch = [], None, {}

@@ -22,7 +22,7 @@ _PRINTED_BATCH, _PRINTED_BLOCK = 64, 32
 def _run(context: Context) -> Result:
     split = adult(context.data)
     if context.quick:
-        split = split.subsample(6_000, 4_000, context.seed)
+        split = split.subsample(2_000, 1_000, context.seed)
     task = Task(
         *split,
         kernel=Gaussian(median_distance(split.X, context.seed)),

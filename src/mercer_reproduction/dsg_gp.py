@@ -178,7 +178,7 @@ def _rmse(values: Array, exact: Array) -> float:
 
 def _run(context: Context) -> Result:
     quick = context.quick
-    n, n_test = (512, 256) if quick else (2**11, 2**10)
+    n, n_test = (256, 128) if quick else (2**11, 2**10)
     data, points = synthetic(n, context.seed), synthetic(n_test, context.seed + 1).X
     kernel = Gaussian(median_distance(data.X.astype(np.float32), context.seed))
     problem = _Problem(kernel, data, points, context.seed)

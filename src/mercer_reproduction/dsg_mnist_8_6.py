@@ -23,7 +23,7 @@ def _run(context: Context) -> Result:
     split = mnist_8_6(context.data)
     passes = 1 if context.quick else _PASSES
     if context.quick:
-        split = split.subsample(6_000, 1_932, context.seed)
+        split = split.subsample(3_000, 1_000, context.seed)
     task = Task(
         *split,
         kernel=Gaussian(median_distance(split.X, context.seed)),

@@ -61,7 +61,7 @@ class _Sizes:
     few_molecules: int = 2000  # of the smaller exact solution
 
 
-_QUICK = _Sizes(4, 4, 2, 2, 1024, 512, 2, 1, 400)
+_QUICK = _Sizes(4, 4, 2, 2, 512, 256, 2, 1, 200)
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ def _run(context: Context) -> Result:
     molecules, sizes = load_qm7(context.data), _QUICK if context.quick else _Sizes()
     molecules = molecules.take(rng.permutation(len(molecules.energies)))
     if context.quick:
-        molecules = molecules.take(np.arange(len(molecules.energies)) < 1200)
+        molecules = molecules.take(np.arange(len(molecules.energies)) < 600)
     train = molecules.take(molecules.fold != _TEST_FOLD)
     test = molecules.take(molecules.fold == _TEST_FOLD)
 

@@ -62,7 +62,7 @@ def _load(data: Path | None, quick: bool, seed: int) -> Problem:
             X, y = X[chosen], y[chosen]
         return X / np.float32(255), y.astype(np.int64)
 
-    train, test = part("mnist_train", 900), part("mnist_test", 300)
+    train, test = part("mnist_train", 450), part("mnist_test", 150)
     return Problem(*train, *test, _LENGTH_SCALE, 10)
 
 

@@ -109,7 +109,7 @@ def make_multidist(
 
 
 def _problem(seed: int, quick: bool) -> Problem:
-    sizes = (480, 200) if quick else (5000, 2500)
+    sizes = (240, 100) if quick else (5000, 2500)
     return Problem(*make_multidist(seed, *sizes), _LENGTH_SCALE, 5)
 
 

@@ -94,7 +94,7 @@ def texture_problem(
     everywhere: NDArray[np.float32], reading: Reading, context: Context, apart: bool = False
 ) -> Problem:
     """Make the problem of the paper from responses of filters at all pixels."""
-    sizes = (600, 300) if context.quick else (_N_TRAIN, _N_TEST)
+    sizes = (300, 150) if context.quick else (_N_TRAIN, _N_TEST)
     n_textons = 16 if context.quick else _N_TEXTONS
     train, test = _patches(everywhere.shape[:3], *sizes, context.seed, apart)
     X, X_test = reading.histograms(everywhere, train, test, n_textons, context.seed)

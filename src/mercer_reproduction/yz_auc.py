@@ -230,7 +230,7 @@ Found = Mapping[str, Mapping[str, Sequence[Outcome]]]
 
 def _measure(context: Context, n_splits: int) -> dict[str, dict[str, list[Outcome]]]:
     """Outcomes by problem and method, one for each split."""
-    sizes = {"n_rows": 300, "n_test": 200} if context.quick else {}
+    sizes = {"n_rows": 160, "n_test": 100} if context.quick else {}
     found: dict[str, dict[str, list[Outcome]]] = {}
     for problem in PROBLEMS:
         split = problem.load(context.data)

@@ -165,8 +165,8 @@ def references(sample: Sample, test: _Test) -> dict[str, float]:
 
 
 def _run(context: Context) -> Result:
-    moments = (60, 120, 240) if context.quick else (1_000, 5_000, 20_000)
-    n_test, n_pairs = (500, 2_000) if context.quick else (10_000, 40_000)
+    moments = (30, 60, 120) if context.quick else (1_000, 5_000, 20_000)
+    n_test, n_pairs = (200, 800) if context.quick else (10_000, 40_000)
     sample = digits(context.data, max(moments[-1], _LDA_ROWS), n_test, context.seed)
     project = centred_pca(sample.X, _COMPONENTS)
     X, X_test = (rows_of_norm_one(project(part)) for part in (sample.X, sample.X_test))

@@ -201,7 +201,7 @@ def test_the_default_regressor_covers(loss, method, n):
 @pytest.mark.parametrize("expansion", ["komp", "dictionary", "random_features", "auto"])
 def test_any_model_covers_by_rows_that_are_given(expansion):
     X, y = waves(5000)
-    model = KernelRegressor(expansion=expansion, random_state=0).fit(X[:1000], y[:1000])
+    model = KernelRegressor(expansion=expansion, random_state=0).fit(X[:500], y[:500])
     if expansion != "auto":
         with pytest.raises(ValueError, match=r"kept none back.*Call `calibrate\(X, y\)`"):
             model.predict_interval(X[:5])
@@ -210,22 +210,22 @@ def test_any_model_covers_by_rows_that_are_given(expansion):
 
 
 def test_several_targets_have_intervals_of_their_own():
-    X, y = waves(3000)
+    X, y = waves(1200)
     both = np.column_stack([y, 100.0 * y])
-    model = KernelRegressor(random_state=0).fit(X[:1500], both[:1500])
-    found = model.predict_interval(X[1500:])
-    assert found.shape == (1500, 2, 2)
+    model = KernelRegressor(random_state=0).fit(X[:600], both[:600])
+    found = model.predict_interval(X[600:])
+    assert found.shape == (600, 2, 2)
     widths = np.diff(found, axis=1)[:, 0]
     assert_allclose(widths[:, 1], 100.0 * widths[:, 0], rtol=0.02)
 
 
 def test_counts_are_not_below_0():
-    X, y = waves(2000)
+    X, y = waves(2800)
     counts = np.random.default_rng(0).poisson(np.exp(0.5 * y))
-    found = KernelRegressor("poisson", random_state=0).fit(X[:1000], counts[:1000])
-    intervals = found.predict_interval(X[1000:])
+    found = KernelRegressor("poisson", random_state=0).fit(X[:800], counts[:800])
+    intervals = found.predict_interval(X[800:])
     assert intervals.min() == 0.0
-    assert share_inside(intervals, counts[1000:]) > 0.87
+    assert share_inside(intervals, counts[800:]) > 0.87
 
 
 def test_a_file_and_a_pickle_have_the_same_intervals(tmp_path):
@@ -350,7 +350,7 @@ def of_few_rows(n, seed, n_new=300):
     return X, y + 0.2 * rng.normal(size=n + n_new)
 
 
-@pytest.mark.parametrize(("n", "draws"), [(20, 8), (40, 6)])
+@pytest.mark.parametrize(("n", "draws"), [(20, 8), (30, 6)])
 def test_few_rows_cover(n, draws):
     inside, widths = [], []
     for seed in range(draws):
@@ -555,12 +555,12 @@ def test_the_default_classifier_covers(loss, n_classes, n):
 
 def test_sets_by_class_cover_each():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(9000, 2))
-    rare = X[:, 0] + 0.7 * rng.normal(size=9000) > 2.2
-    model = KernelClassifier(random_state=0).fit(X[:5000], rare[:5000])
-    mine = rare[5000:]
-    of_all = model.predict_set(X[5000:], 0.9)[:, 1][mine].mean()
-    of_each = model.predict_set(X[5000:], 0.9, by_class=True)[:, 1][mine].mean()
+    X = rng.normal(size=(6000, 2))
+    rare = X[:, 0] + 0.7 * rng.normal(size=6000) > 2.2
+    model = KernelClassifier(random_state=0).fit(X[:3000], rare[:3000])
+    mine = rare[3000:]
+    of_all = model.predict_set(X[3000:], 0.9)[:, 1][mine].mean()
+    of_each = model.predict_set(X[3000:], 0.9, by_class=True)[:, 1][mine].mean()
     n_rare = int(model.held_out_.y.sum())
     assert of_all < 0.75
     assert within(of_each, 0.9, mine.sum(), n_rare)
@@ -626,8 +626,8 @@ def test_errors_that_are_none_are_refused(error):
 
 
 def test_a_stream_covers_after_a_change(tmp_path):
-    X, y = waves(900)
-    y = np.where(np.arange(900) < 450, y, 2.0 * y)
+    X, y = waves(600)
+    y = np.where(np.arange(600) < 350, y, 2.0 * y)
     model, inside = KernelRegressor(random_state=0), []
     for number, (row, target) in enumerate(zip(X, y, strict=True)):
         if number >= 200 and number % 5 == 0:
@@ -643,13 +643,13 @@ def test_a_stream_covers_after_a_change(tmp_path):
 
 
 def test_a_stream_of_classes_has_sets():
-    X, y = kinds(1700)
+    X, y = kinds(1400)
     model = KernelClassifier(random_state=0)
-    for row, label in zip(X[:700], y[:700], strict=True):
+    for row, label in zip(X[:400], y[:400], strict=True):
         model.learn_one(row, label)
-    sets = model.predict_set(X[700:], 0.95, empty=True)
-    truth = np.searchsorted(model.classes_, y[700:])
-    assert within(sets[np.arange(1000), truth].mean(), 0.95, 1000, 500)
+    sets = model.predict_set(X[400:], 0.95, empty=True)
+    truth = np.searchsorted(model.classes_, y[400:])
+    assert within(sets[np.arange(1000), truth].mean(), 0.95, 1000, 300)
     with pytest.raises(ValueError, match="by_class"):
         model.predict_set(X[:5], by_class=True)
 
@@ -825,7 +825,7 @@ def test_a_gaussian_process_has_the_intervals_that_it_believes(homes, process, m
 
 
 def test_a_stream_writes_intervals_and_goes_on_with_them(mercer, tmp_path):
-    X, y = waves(400)
+    X, y = waves(250)
     rows = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y})
     data, out = tmp_path / "rows.csv", tmp_path / "said.jsonl"
     rows.to_csv(data, index=False)
@@ -838,18 +838,18 @@ def test_a_stream_writes_intervals_and_goes_on_with_them(mercer, tmp_path):
     assert abs(inside[known].mean() - 0.9) < SURE * np.sqrt(0.09 / known.sum())
     assert "% inside intervals of 90 %" in err
     # Killed halfway, it goes on as if nothing had happened.
-    rows[:200].to_csv(data, index=False)
+    rows[:120].to_csv(data, index=False)
     kept = "--checkpoint", tmp_path / "kept", "--predictions", tmp_path / "again.jsonl"
     assert mercer(*asked, *kept)[0] == 0
     rows.to_csv(data, index=False)
     assert mercer(*asked, *kept)[0] == 0
     assert (tmp_path / "again.jsonl").read_bytes() == out.read_bytes()
     arrow = tmp_path / "said.arrow"
-    rows[:120].to_csv(data, index=False)
+    rows[:60].to_csv(data, index=False)
     assert mercer(*asked, "--predictions", arrow, "--task", "regression")[0] == 0
     table = pyarrow.ipc.open_stream(arrow).read_all()
     assert table.column_names == ["row", "prediction", "lower", "upper"]
-    assert_allclose(table["upper"].to_pandas(), said["upper"][:120])
+    assert_allclose(table["upper"].to_pandas(), said["upper"][:60])
 
 
 def test_a_stream_of_classes_has_no_intervals(mercer, tmp_path):

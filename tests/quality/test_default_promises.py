@@ -71,7 +71,7 @@ def test_rows_that_a_kernel_cannot_take_are_refused_and_forgotten():
 @pytest.mark.parametrize("spike", [0.0, 0.85])
 def test_columns_of_one_value_mostly_cost_no_more_than_others(spike):
     rng = np.random.default_rng(0)
-    X = np.where(rng.random((4000, 1)) < spike, 0.0, rng.normal(size=(4000, 1)))
+    X = np.where(rng.random((2500, 1)) < spike, 0.0, rng.normal(size=(2500, 1)))
     model = KernelRegressor(random_state=0).fit(X, np.sin(3.0 * X[:, 0]))
     for part in model.learner_.function.components:
         if isinstance(part, CellsPart):
@@ -81,13 +81,13 @@ def test_columns_of_one_value_mostly_cost_no_more_than_others(spike):
 
 def test_parts_that_are_worse_by_far_do_not_spoil_the_best():
     rng = np.random.default_rng(0)
-    X = rng.uniform(-1.0, 1.0, (6000, 2))
+    X = rng.uniform(-1.0, 1.0, (3600, 2))
     y = np.sin(5.0 * X[:, 0]) * np.cos(7.0 * X[:, 1])
-    model = KernelRegressor(random_state=0).fit(X[:5000], y[:5000])
-    error = np.mean((model.predict(X[5000:]) - y[5000:]) ** 2)
+    model = KernelRegressor(random_state=0).fit(X[:3000], y[:3000])
+    error = np.mean((model.predict(X[3000:]) - y[3000:]) ** 2)
     # Errors cancel each other in part; the best alone would do.
-    parts = [part.evaluate(X[5000:])[:, 0] / part.weight for part in model.parts_]
-    assert error < 4.0 * min(np.mean((one - y[5000:]) ** 2) for one in parts)
+    parts = [part.evaluate(X[3000:])[:, 0] / part.weight for part in model.parts_]
+    assert error < 4.0 * min(np.mean((one - y[3000:]) ** 2) for one in parts)
 
 
 def test_cells_are_split_when_more_rows_come_than_a_fit_had(monkeypatch):

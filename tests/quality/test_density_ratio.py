@@ -110,9 +110,9 @@ def test_every_batch_has_as_many_rows_of_each_sample():
 
 @pytest.mark.parametrize("expansion", [KOMP(), RandomFeatures(mode="faithful")], ids=str)
 def test_many_passes_approach_the_exact_solution(expansion):
-    X_p, X_q = samples(200, 200)
+    X_p, X_q = samples(120, 120)
     rows = np.concatenate([X_p, X_q])
-    exact = ratio_solution(gaussian(rows, rows, 0.5), np.arange(400) < 200, 1e-2)
+    exact = ratio_solution(gaussian(rows, rows, 0.5), np.arange(240) < 120, 1e-2)
     model = DensityRatio(
         kernel=Gaussian(0.5),
         expansion=expansion,
@@ -142,7 +142,7 @@ def test_whole_weights_lead_to_the_solution_of_repeated_rows():
     model = DensityRatio(
         kernel=Gaussian(0.5),
         expansion=Dictionary(120),
-        n_passes=180,
+        n_passes=120,
         step_size=InverseTime(1.2, 200),
         validation_fraction=0.0,
         random_state=0,
@@ -285,20 +285,20 @@ def make_test(**changes):
 
 def test_p_values_are_uniform_under_the_null():
     p_values = []
-    for seed in range(20):
+    for seed in range(12):
         X_p, X_q = samples(60, 40, shift=0.0, seed=seed)
         p_values.append(make_test(random_state=seed).two_sample_test(X_p, X_q, 9).p_value)
-    # The mean of 20 numbers uniform on 0.1, ..., 1 has standard deviation 0.064.
-    assert abs(np.mean(p_values) - 0.55) < 3.0 * 0.064
-    assert sum(p < 0.15 for p in p_values) <= 6  # binomial(20, 0.1): 0.998
+    # The mean of 12 numbers uniform on 0.1, ..., 1 has standard deviation 0.083.
+    assert abs(np.mean(p_values) - 0.55) < 3.0 * 0.083
+    assert sum(p < 0.15 for p in p_values) <= 4  # binomial(12, 0.1): 0.996
     assert set(np.round(np.array(p_values) * 10).astype(int)) <= set(range(1, 11))
 
 
 def test_p_values_are_small_for_different_samples():
     X_p, X_q = samples(100, 150, shift=1.0)
-    result = make_test().two_sample_test(X_p, X_q, n_permutations=39)
-    assert result.p_value == 1 / 40
-    assert result.null_statistics.shape == (39,)
+    result = make_test().two_sample_test(X_p, X_q, n_permutations=19)
+    assert result.p_value == 1 / 20
+    assert result.null_statistics.shape == (19,)
     assert result.statistic > result.null_statistics.max()
     # A difference that no mean shows.
     wide = make_test(n_passes=10).two_sample_test(X_p, 3.0 * X_p[::-1], n_permutations=19)

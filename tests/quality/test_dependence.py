@@ -146,8 +146,8 @@ def test_the_future_is_predicted_better(task):
 
 def test_a_fit_of_rows_in_no_order_is_as_if_nobody_had_looked():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(1100, 2))
-    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=1100)
+    X = rng.normal(size=(700, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=700)
     models = [
         KernelRegressor(expansion=few_points(block), random_state=0).fit(X, y)
         for block in ("auto", 1)
@@ -159,7 +159,7 @@ def test_a_fit_of_rows_in_no_order_is_as_if_nobody_had_looked():
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_judges_are_whole_blocks(shuffle, monkeypatch):
     """Of the race as of the last choice: no row of them has its neighbour among those fitted."""
-    n = 1500
+    n = 1100
     X, y = series(n)
     X[:, 3] = np.arange(n)
     raced = []
@@ -281,7 +281,7 @@ def test_other_expansions_hold_out_no_blocks():
 
 
 def test_chunks_do_not_cut_what_is_learned(monkeypatch):
-    X, y = series(1500)
+    X, y = series(1100)
     whole = KernelRegressor(expansion=few_points(), random_state=0).fit(X, y)
     monkeypatch.setattr(DefaultLearner, "settings", QUICK._replace(chunk=512))
     pieces = clone(whole).fit(X, y)

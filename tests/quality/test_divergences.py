@@ -266,7 +266,7 @@ EXPANSIONS = [KOMP(max_size=20), Budget(60), Dictionary(60), RandomFeatures(mode
     ids=repr,
 )
 def test_known_ratios_are_found(divergence, expansion):
-    X_p, X_q = samples(1000, 1000)
+    X_p, X_q = samples(700, 700)
     model = DensityRatio(
         f_divergence=divergence, expansion=expansion, n_passes=4, random_state=0
     ).fit(X_p, X_q)
@@ -294,12 +294,12 @@ def test_two_samples_are_told_apart(name):
 
 def test_p_values_are_uniform_under_the_null():
     p_values = []
-    for seed in range(4):
+    for seed in range(2):
         for number, name in enumerate(DIVERGENCES):
             X_p, _ = samples(60, 1, seed=10 * seed + number)
             p_values.append(quick_test(name, seed).two_sample_test(X_p[:30], X_p[30:], 9).p_value)
-    # The mean of 24 numbers uniform on 0.1, ..., 1 has standard deviation 0.059.
-    assert abs(np.mean(p_values) - 0.55) < 3.0 * 0.059
+    # The mean of 12 numbers uniform on 0.1, ..., 1 has standard deviation 0.083.
+    assert abs(np.mean(p_values) - 0.55) < 3.0 * 0.083
 
 
 @every

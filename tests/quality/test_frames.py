@@ -189,7 +189,7 @@ def test_names_of_columns_need_not_be_text():
 
 @cache
 def all_columns():
-    return columns(80)
+    return columns(50)
 
 
 @pytest.mark.filterwarnings("ignore::mercer.exceptions.InputScaleWarning")  # seconds
@@ -409,7 +409,7 @@ def test_files_and_frames_give_the_same_model_where_the_kernel_is_chosen(make, e
 
 def test_several_passes_over_a_file_choose_the_kernel_by_rows_that_come_once(tmp_path):
     """Rows that came twice in the sample would be judged by themselves: too short a length."""
-    table, target = towns(300)
+    table, target = towns(200)
     file = tmp_path / "rows.parquet"
     table.assign(target=target).to_parquet(file)
     options = {"expansion": RandomFeatures(64)}
@@ -422,7 +422,7 @@ def test_several_passes_over_a_file_choose_the_kernel_by_rows_that_come_once(tmp
 
 def test_shards_and_frames_give_the_same_model(quick, tmp_path):
     """Columns alike, and answers as near as another order of the rows leaves them."""
-    table, target = towns(700)
+    table, target = towns(640)
     for i in range(3):
         table.assign(target=target)[i::3].to_parquet(tmp_path / f"part-{i}.parquet")
     training = ShardTraining(tmp_path, "target", engine="here").start()
@@ -466,9 +466,9 @@ def test_categories_and_texts_that_say_nothing_cost_next_to_nothing(make, what, 
         frame["shop"] = [" ".join(rng.choice(list("abcdefghijkl"), 6)) for _ in range(len(frame))]
     y = np.sin(2.0 * frame["x"]) + 0.5 * rng.normal(size=len(frame))
     y = y > 0.0 if make is KernelClassifier else y
-    learned, held = slice(0, 800), slice(800, None)
+    learned, held = slice(0, 450), slice(450, None)
     model = make(random_state=0).fit(frame[learned], y[learned])
-    without = make(random_state=0).fit(frame.loc[:799, ["x"]], y[learned])
+    without = make(random_state=0).fit(frame.loc[:449, ["x"]], y[learned])
     assert model.audit_[0].n_inputs > 0
     found, wanted = model.score(frame[held], y[held]), without.score(frame[["x"]][held], y[held])
     assert found > wanted - 0.03
@@ -1080,7 +1080,7 @@ def test_tags_say_what_is_taken():
 
 
 def test_columns_help_by_what_dropping_them_costs():
-    frame, y = mixed(600, seed=11)
+    frame, y = mixed(400, seed=11)
     model = KernelClassifier(random_state=0)
     whole = cross_val_score(model, frame, y, cv=3).mean()
     numbers = cross_val_score(model, frame[["rooms"]], y, cv=3).mean()
@@ -1114,7 +1114,7 @@ MOMENTS = st.one_of(
 
 
 @pytest.mark.filterwarnings("ignore::mercer.exceptions.InputScaleWarning")
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(data=st.data())
 def test_any_frame_is_learned_and_kept(data, tmp_path_factory):
     n = data.draw(st.integers(8, 30))

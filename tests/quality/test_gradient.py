@@ -128,7 +128,7 @@ def test_many_passes_approach_the_exact_solution(expansion, step_size):
     model = small(
         expansion=expansion,
         batch_size=40,
-        n_passes=600,
+        n_passes=400,
         step_size=step_size,
         regularization=1e-2,
     ).fit(X, y)

@@ -30,7 +30,7 @@ from mercer.kernels import FunctionPairKernel, Gaussian, PairKernel, as_pair_ker
 from mercer.schedules import PowerDecay
 
 POINTS = oracles.gaussian(1.1)
-ALL_PAIRS = tuple(index.ravel() for index in np.indices((60, 60)))
+ALL_PAIRS = tuple(index.ravel() for index in np.indices((40, 40)))
 
 
 def of_differences(X1, X2, U1, U2):
@@ -83,7 +83,7 @@ def test_steps_are_those_of_algorithm_2(function, loss):
 
 @pytest.mark.parametrize(("pair_kernel", "label"), oracles.CASES)
 def test_a_function_is_as_the_pattern_that_it_computes(pair_kernel, label):
-    X, y = oracles.stream()
+    X, y = oracles.stream(40)
 
     def function(X1, X2, U1, U2):
         return oracles.pair_gram(pair_kernel, POINTS, X1, X2, U1, U2)
@@ -159,9 +159,9 @@ def moons(n=300, seed=0):
 def test_functions_of_pairs_stay_small(expansion, average):
     X, y = moons()
     model = ranker(mixed, expansion=expansion, buffer=PerClassFIFO(4), average=average)
-    model.fit(X[:200], y[:200])
+    model.fit(X[:140], y[:140])
     assert model.dictionary_.shape == (model.model_order_, 4)
-    assert model.model_order_ <= 400
+    assert model.model_order_ <= 280
     if isinstance(expansion, Budget) or expansion == KOMP(max_size=40):
         assert model.model_order_ <= 60
     assert model.score(X[200:], y[200:]) > 0.8

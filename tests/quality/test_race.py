@@ -282,7 +282,7 @@ def test_columns_that_do_not_matter_are_weighed_down():
 
 
 @pytest.mark.parametrize(
-    ("task", "n"), [("regression", 120), ("regression", 400), ("classification", 400)]
+    ("task", "n"), [("regression", 120), ("regression", 320), ("classification", 320)]
 )
 def test_units_do_not_matter(task, n, monkeypatch):
     race = RaceSettings(small=300, pilot_rows=100, cell_rows=60, kept_rows=80)

@@ -538,13 +538,13 @@ def test_classes_that_appear_later_keep_the_state_of_the_risk(risk, tmp_path):
 
 
 def test_single_rows_are_learned_too():
-    X, y = wave(350)
+    X, y = wave(220)
     for tracker in (Tracker(), Tracker("scgd", pairs="stream"), Tracker(pairs="reservoir")):
         model = KernelRegressor(risk=UpperSemideviation(tracker=tracker), kernel=Gaussian(0.1))
         model.partial_fit(X[:100], y[:100])
         for row, target in zip(X[100:], y[100:], strict=True):
             model.learn_one(row, target)
-        assert model.n_samples_seen_ == 350
+        assert model.n_samples_seen_ == 220
         assert model.score(X, y) > 0.3
         assert model.predict_one(X[0]) == pytest.approx(model.predict(X[:1])[0])
 

@@ -414,7 +414,7 @@ def followed(f, X, Y):
 class TestMixture:
     @every_task
     def test_answers_well_after_some_hundred_rows_in_any_units(self, task):
-        n, first = (1500, 1000) if task == "three classes" else (1000, 700)
+        n, first = (1000, 700) if task == "three classes" else (700, 400)
         X, Y = stream_of(task, n)
         f = Mixture(4, Y.shape[1], is_class=task != "numbers")
         values = followed(f, X, Y)
@@ -439,7 +439,7 @@ class TestMixture:
         assert_array_equal(followed(f, X[at:], Y[at:]), followed(again, X[at:], Y[at:]))
 
     def test_units_and_columns_that_are_constant_do_not_matter(self):
-        X, Y = stream_of("two classes", 400)
+        X, Y = stream_of("two classes", 250)
         f, g = (Mixture(n, 1, is_class=True, settings=FEW) for n in (4, 4))
         scaled = X * [1024.0, 0.5, 2.0, 1.0] + [0.0, 0.0, 0.0, 9.0]
         assert_allclose(followed(f, X, Y), followed(g, scaled, Y), atol=1e-3)
@@ -454,15 +454,15 @@ class TestMixture:
         assert_array_equal(f.values(X[0]), g.values(X[0]))
 
     def test_a_change_is_followed(self):
-        X, Y = stream_of("two classes", 2400)
-        Y[1200:] *= -1.0
+        X, Y = stream_of("two classes", 1400)
+        Y[800:] *= -1.0
         values = followed(Mixture(4, 1, is_class=True, settings=FEW), X, Y)
         right = np.sign(values) == Y
-        assert right[1200:1210].mean() < 0.7 < right[1100:1200].mean()
-        assert right[1600:].mean() > 0.85
+        assert right[800:810].mean() < 0.7 < right[700:800].mean()
+        assert right[1100:].mean() > 0.85
 
     def test_memory_is_bounded(self):
-        X, Y = stream_of("two classes", 600)
+        X, Y = stream_of("two classes", 350)
         f = Mixture(4, 1, is_class=True, settings=FEW)
         followed(f, X, Y)
         assert max(way.function.size for way in f.kernels) <= FEW.points
@@ -470,10 +470,10 @@ class TestMixture:
     def test_what_begins_anew_does_not_jump(self):
         """At 300, 600, ... rows a metric begins anew; others answer for it until it knows more."""
         rng = np.random.default_rng(3)
-        X = rng.uniform(-3.0, 3.0, size=(2600, 1))
+        X = rng.uniform(-3.0, 3.0, size=(1300, 1))
         Y = np.sin(2.0 * X) + 0.1 * rng.normal(size=X.shape)
         f, wrong = Mixture(1, 1, is_class=False), []
-        for start in range(0, 2600, 100):
+        for start in range(0, 1300, 100):
             some = slice(start, start + 100)
             wrong.append(np.mean((f.evaluate(X[some]) - Y[some]) ** 2))
             for x, y in zip(X[some], Y[some], strict=True):
@@ -482,7 +482,7 @@ class TestMixture:
 
     def test_inputs_that_matter_count_more(self):
         rng = np.random.default_rng(0)
-        X = rng.normal(size=(1300, 6))
+        X = rng.normal(size=(700, 6))
         Y = np.where(np.sin(2.0 * X[:, :1]) + X[:, 1:2] > 0.0, 1.0, -1.0)
         f = Mixture(6, 1, is_class=True, settings=FEW)
         followed(f, X, Y)

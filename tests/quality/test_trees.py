@@ -333,7 +333,7 @@ def jumps(n, seed=0, n_columns=12):
     return X, 1.0 * (X[:, 0] > 0.2) + 2.0 * (X[:, 1] > -0.3) * (X[:, 2] > 0.0)
 
 
-@pytest.mark.parametrize("n", [600, 2000])  # the second has more than are raced on as a whole
+@pytest.mark.parametrize("n", [600, 1000])  # the second has more than are raced on as a whole
 def test_targets_that_jump_are_learned_by_trees(n, monkeypatch):
     (X, y), (test, truth) = jumps(n), jumps(2000, seed=1)
     scores = []
@@ -369,9 +369,9 @@ def test_there_are_no_trees_for_images_nor_without_memory():
 
 @pytest.mark.usefixtures("quick")
 def test_a_file_of_gathered_rows_has_no_sums_and_goes_on_all_the_same(tmp_path):
-    X, y = jumps(1200)
+    X, y = jumps(700)
     labels = (y > 1.0).astype(int)
-    model = KernelClassifier(expansion=Auto(expected_rows=1200), random_state=0)
+    model = KernelClassifier(expansion=Auto(expected_rows=700), random_state=0)
     model.partial_fit(X, labels, classes=[0, 1])
     model.predict(X[:1])
     model.save(tmp_path / "model")
@@ -379,12 +379,12 @@ def test_a_file_of_gathered_rows_has_no_sums_and_goes_on_all_the_same(tmp_path):
     assert (tmp_path / "model").stat().st_size < 2**20
     assert_array_equal(twin.decision_function(X), model.decision_function(X))
     for one in (model, twin):
-        one.partial_fit(X[:600], labels[:600])
+        one.partial_fit(X[:300], labels[:300])
     assert_array_equal(twin.decision_function(X), model.decision_function(X))
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("n", [300, 1200])  # fewer and more than are raced on as a whole
+@pytest.mark.parametrize("n", [300, 700])  # fewer and more than are raced on as a whole
 def test_trees_grow_on_rows_that_count_as_their_age_says(n, monkeypatch):
     X, y = jumps(n)
     seen = []

@@ -87,12 +87,12 @@ def test_values_of_a_walk_with_an_end():
     for method in ("td", "gtd2", "tdc", "double_sampling", "residual"):
         # The walk is not random, so all methods have the same solution.
         second = (rewards, next_states, terminals) if method == "double_sampling" else None
-        model = ValueFunction(0.5, method, kernel=Gaussian(0.2), batch_size=3, n_passes=400)
+        model = ValueFunction(0.5, method, kernel=Gaussian(0.2), batch_size=3, n_passes=250)
         model.fit(states, rewards, next_states, terminals, second=second)
         assert_allclose(model.predict(states), [1.0, 0.0, 4.0], atol=0.03)
     # Cut off instead of ended: the value of the next state counts, here that of state 0.
     next_states[2] = 0.0
-    model = ValueFunction(0.5, kernel=Gaussian(0.2), n_passes=400, random_state=0)
+    model = ValueFunction(0.5, kernel=Gaussian(0.2), n_passes=250, random_state=0)
     model.fit(states, rewards, next_states)
     first = 1.0 / (1.0 - 0.125)  # V0 = 1 - 2 / 2 + 4 / 4 + V0 / 8
     assert_allclose(model.predict(states), [first, first / 4, 4.0 + first / 2], atol=0.03)
@@ -600,12 +600,12 @@ def test_single_precision_is_kept():
 
 def test_values_far_above_rewards_are_no_divergence():
     # 1 / (1 - discount) = 10,000 rewards ahead.
-    states = np.zeros((2000, 1))
+    states = np.zeros((800, 1))
     model = ValueFunction(
         0.9999, kernel=Gaussian(1.0), step_size=1.9, batch_size=1, average=None,
         expansion=RandomFeatures(mode="faithful", block_size=16), n_passes=1, regularization=0.0,
     )  # fmt: skip
-    model.fit(states, np.full(2000, 1.0), states)
+    model.fit(states, np.full(800, 1.0), states)
     assert model.predict(states[:1])[0] > 1001.0
 
 
@@ -664,9 +664,9 @@ def test_step_of_random_features_beyond_the_limit_is_refused_with_a_true_one():
 
 def test_rare_rewards_are_not_compressed_away():
     rng = np.random.default_rng(1)
-    states, next_states = np.empty(10_000), np.empty(10_000)
+    states, next_states = np.empty(6_000), np.empty(6_000)
     x = 0.5
-    for t in range(10_000):
+    for t in range(6_000):
         states[t], next_states[t] = x, x + 0.05 * rng.normal()
         x = next_states[t] if 0.0 <= next_states[t] <= 1.0 else rng.uniform()
     terminals = (next_states < 0.0) | (next_states > 1.0)
@@ -689,7 +689,7 @@ def test_rare_rewards_are_not_compressed_away():
 
 
 def test_tracker_learns_as_fast_as_temporal_differences():
-    states, rewards, next_states = lqr_trajectory(10_000, 0, 2)
+    states, rewards, next_states = lqr_trajectory(5_000, 0, 2)
     exact = lqr_value(states[::50], 0.9)
     errors = []
     for method in ("td", "pkgtd"):
@@ -704,13 +704,13 @@ def test_large_rewards_after_many_small_ones_are_no_divergence():
     model = ValueFunction(0.95, random_state=0)
     x = rng.uniform(size=(2000, 1))
     model.partial_fit(x, np.full(2000, -1e-7), x + 0.1)
-    for _ in range(100):
+    for _ in range(40):
         x = rng.uniform(size=(64, 1))
         over = x[:, 0] > 0.9
         model.partial_fit(x, np.where(over, 100.0, -1e-7), x + 0.1, over)
     x = 0.8 * rng.uniform(size=(8, 1))
     model.partial_fit(x, np.full(8, -1e-7), x + 0.1)
-    assert model.n_samples_seen_ == 2000 + 100 * 64 + 8
+    assert model.n_samples_seen_ == 2000 + 40 * 64 + 8
 
 
 def test_states_in_which_the_system_rests_do_not_set_the_length_scale():

@@ -116,7 +116,7 @@ LAST = {"regularization": RIDGE, "average": False}
 
 def test_kernel_sdca_closes_the_duality_gap_of_the_svm():
     X, y = problem()
-    solver = advance(KernelSDCA(X, y, KERNEL, "hinge", batch_size=16, **LAST), 12000)
+    solver = advance(KernelSDCA(X, y, KERNEL, "hinge", batch_size=16, **LAST), 8000)
     gram, y = KERNEL(solver.rows.X), solver.rows.y
     beta = y * solver.dual
     assert beta.min() >= 0.0
@@ -128,7 +128,7 @@ def test_kernel_sdca_closes_the_duality_gap_of_the_svm():
 def test_kernel_sdca_solves_kernel_ridge_regression():
     X, _ = problem()
     y = np.sin(2 * X[:, 0]) + X[:, 1]
-    solver = advance(KernelSDCA(X, y, KERNEL, "square", batch_size=16, **LAST), 6000)
+    solver = advance(KernelSDCA(X, y, KERNEL, "square", batch_size=16, **LAST), 4000)
     expected = KERNEL(X) @ np.linalg.solve(KERNEL(X) + RIDGE * N * np.eye(N), y)
     assert_allclose(solver.decision_function(X), expected, atol=1e-8)
 
@@ -508,13 +508,13 @@ def test_the_network_approaches_the_least_risk(risk, value):
     def of_weights(w):
         return value(0.5 * (Z @ w - y) ** 2) + 0.5 * RIDGE * w @ w
 
-    rows = np.random.default_rng(1).integers(N, size=12000)
+    rows = np.random.default_rng(1).integers(N, size=8000)
     network = RBFNetwork(
         X[rows], y[rows], KERNEL, CENTRES, Squared(), risk, step_size=0.015, regularization=RIDGE
     )
     first = of_weights(np.zeros(12))
     least = minimize(of_weights, np.zeros(12), method="BFGS").fun
-    reached = of_weights(advance(network, 6000).weights)
+    reached = of_weights(advance(network, 4000).weights)
     # Steps of constant size: the last iterate stays in a neighbourhood of the optimum.
     assert least - 1e-6 <= reached <= least + 0.05 * (first - least)
 

@@ -114,10 +114,10 @@ def test_errors_under_the_stationary_law_are_those_of_many_states():
 def test_every_setting_learns_something_and_has_an_error_for_each_moment(setting):
     source = CHAIN.independent if setting.independent else CHAIN.trajectory
     judge = Judge(CHAIN.trajectory(1000, generator(5)).states)
-    course = follow(setting, source(1000, generator(2)), (200, 1000), judge, 0)
+    course = follow(setting, source(500, generator(2)), (200, 500), judge, 0)
     assert len(course.curve) == 2
     assert course.curve[-1] == course.errors[0] < root_mean_square(judge.exact)
-    assert course.model.n_samples_seen_ == 1000 * setting.n_passes
+    assert course.model.n_samples_seen_ == 500 * setting.n_passes
 
 
 def test_shuffling_changes_what_is_learned_and_the_seed_the_order():

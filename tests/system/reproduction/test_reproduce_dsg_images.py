@@ -91,9 +91,9 @@ def test_random_rows_are_the_same_molecule_in_other_orders():
 def test_the_order_of_two_atoms_changes_as_often_as_the_noise_says():
     """Norms 1 apart, each with normal noise of 1: swapped with probability Phi(-1 / sqrt 2)."""
     matrices = np.diag([3.0, 2.0]).astype(np.float32)[None]
-    rows = random_rows(matrices, 20_000, np.random.default_rng(0))
-    # 0.2398 by the normal distribution; the standard error is 0.003.
-    assert np.mean(rows[:, 0] == 2.0) == pytest.approx(0.2398, abs=0.01)
+    rows = random_rows(matrices, 5_000, np.random.default_rng(0))
+    # 0.2398 by the normal distribution; the standard error is 0.006.
+    assert np.mean(rows[:, 0] == 2.0) == pytest.approx(0.2398, abs=0.02)
 
 
 def expected_predicates(rows, width, step):

@@ -268,16 +268,16 @@ def blobs(n=400, seed=0):
 
 @pytest.mark.parametrize("learner", yz_same_digit.learners(quick=True), ids=lambda item: item.name)
 def test_similarities_are_learned_from_agreement_alone(learner):
-    X, y = blobs(250)
+    X, y = blobs(150)
     X_test, y_test = blobs(seed=1)
     first, second = data_of.pairs_of_labels(y_test, 1000, seed=0)
     same = (y_test[first] == y_test[second]).astype(float)
     test = yz_same_digit._Test(X_test, first, second, same)
-    course = yz_same_digit.follow(learner, X, y, (125, 250), test)
+    course = yz_same_digit.follow(learner, X, y, (75, 150), test)
     assert course.auc[-1] > 0.9
     assert course.size <= 100
     # The names of the digits do not matter.
-    renamed = yz_same_digit.follow(learner, X, (3.0 * y) % 10, (125, 250), test)
+    renamed = yz_same_digit.follow(learner, X, (3.0 * y) % 10, (75, 150), test)
     assert renamed.auc == pytest.approx(course.auc, abs=1e-9)
 
 

@@ -4,6 +4,7 @@ A mistake that shows only where three options meet is rare; one option, or two t
 together, make most of them. Instead of all rows of a cross, tests run as few as meet every pair.
 """
 
+import heapq
 from itertools import combinations, product
 
 
@@ -21,9 +22,17 @@ def covering(*factors, where=lambda *row: True):
         if where(*row)
     ]
     missing = set().union(*(pairs for pairs, _ in rows))
+    # What a row held in an earlier round, with a minus: it holds no more of what is missing now.
+    most = [(-len(pairs), number) for number, (pairs, _) in enumerate(rows)]
+    heapq.heapify(most)
     chosen = []
     while missing:
-        pairs, row = max(rows, key=lambda candidate: len(candidate[0] & missing))
-        missing -= pairs
-        chosen.append(row)
+        before, number = heapq.heappop(most)
+        pairs, row = rows[number]
+        now = -len(pairs & missing)
+        if now == before:
+            missing -= pairs
+            chosen.append(row)
+        elif now:
+            heapq.heappush(most, (now, number))
     return chosen

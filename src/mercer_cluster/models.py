@@ -151,6 +151,7 @@ class Begun(NamedTuple):
             return model
         learner = copy.copy(model.learner_)
         learner.function = copy.copy(learner.function)
+        learner.history = copy.deepcopy(learner.history)
         learner.adopt(held, solved, sums, steps)
         model.learner_ = learner
         return model

@@ -2,7 +2,7 @@
 
 import hashlib
 import pickle
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 import pandas as pd
@@ -36,12 +36,12 @@ from mercer.sums import cells as cells_module
 from mercer.sums.cells import CELL_RIDGES
 from mercer_cluster import Plan, Region, Settings, content_keys, fit, predict, row_keys
 from mercer_cluster.engines import HereEngine, engine_of
-from mercer_cluster.plan import Totals
+from mercer_cluster.plan import Sums, Totals
 from mercer_cluster.shards import ArrayReader, Survey
 from oracles_second_order import ridge_on_dictionary
 from quick import FEW_POINTS, QUICK
 
-pytestmark = pytest.mark.usefixtures("quickest_race")
+pytestmark = pytest.mark.usefixtures("quickest_race", "short_correction")
 
 #: A sample of 800 rows, and regions of some hundred.
 SMALL = Settings(
@@ -112,16 +112,20 @@ MODELS = {
         KernelRegressor("poisson", kernel=Gaussian(1.0), expansion=Dictionary(100), random_state=0),
         np.round(np.exp(WAVE)),
     ),
-    "blocks": (KernelRegressor(kernel=Gaussian(1.0), expansion=RandomFeatures(64)), TWO),
+    # Of two passes over the rows.
+    "blocks": (
+        KernelRegressor(kernel=Gaussian(1.0), expansion=RandomFeatures(64, min_steps=18)),
+        TWO,
+    ),
     "blocks for classes": (
-        KernelClassifier(kernel=Gaussian(1.0), expansion=RandomFeatures(64)),
+        KernelClassifier(kernel=Gaussian(1.0), expansion=RandomFeatures(64, min_steps=18)),
         CLASSES,
     ),
     "blocks in turns": (
         KernelRegressor(
             "huber",
             kernel=Gaussian(1.0),
-            expansion=RandomFeatures(64, mode="cyclic", max_blocks=4),
+            expansion=RandomFeatures(64, mode="cyclic", max_blocks=4, min_steps=18),
         ),
         WAVE,
     ),
@@ -132,14 +136,52 @@ MODELS = {
 }
 
 
-@pytest.fixture(params=MODELS)
+@pytest.fixture(scope="module", params=MODELS)
 def case(request):
+    """Each model, for all tests of it one after the other: they share its plan and its sums."""
     return MODELS[request.param]
 
 
-def test_the_model_is_as_good_as_that_of_fit(case):
+def of(*names):
+    """Run a test with some of the models."""
+    return pytest.mark.parametrize("case", names, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
+def plan(case):
+    return pickle.loads(pickle.dumps(planned(*case)))
+
+
+@pytest.fixture(scope="module")
+def several(case, plan):
+    """The sums of four shards."""
+    return [plan.add(X[i : i + 550], case[1][i : i + 550], shard=i) for i in range(0, N - 200, 550)]
+
+
+@pytest.fixture(scope="module")
+def ahead(several):
+    return reduce(Sums.merge, several)
+
+
+@pytest.fixture(scope="module")
+def model(plan, ahead):
+    return plan.finish(ahead)
+
+
+@pytest.fixture(scope="module")
+def regions(plan, ahead):
+    """Regions that are solved elsewhere."""
+    blocks, work = ahead.split(), pickle.loads(pickle.dumps(plan.work))
+
+    def solve(pairs):
+        found = [work.solve(*pair, [blocks[pair[0]]]) for pair in pairs]
+        return pickle.loads(pickle.dumps(found))
+
+    return work.regions.solved(solve)
+
+
+def test_the_model_is_as_good_as_that_of_fit(case, model):
     estimator, y = case
-    model = here(estimator, cut(X, y))
     whole = clone(estimator).fit(X, y)
     expected = whole.predict(X_TEST)
     if y.dtype.kind == "U":
@@ -154,44 +196,46 @@ def test_the_model_is_as_good_as_that_of_fit(case):
     assert not hasattr(estimator, "learner_")
 
 
-def test_merging_in_any_order_gives_the_same_cells(case):
-    estimator, y = case
-    plan = planned(estimator, y)
-    rows = range(0, N - 200, 550)
-    several = [plan.add(X[i : i + 550], y[i : i + 550], shard=i) for i in rows]
-    ahead, back = several[0], several[-1]
-    for one in several[1:]:
-        ahead = ahead.merge(one)
-    for one in several[-2::-1]:
-        back = back.merge(one)
-    first, second = plan.finish(ahead), plan.finish(back)
+def test_merging_in_any_order_gives_the_same_cells(case, plan, several, ahead, model):
+    back = plan.finish(reduce(Sums.merge, several[::-1]))
     if ahead.summands:  # additions are rounded
+        y = case[1]
         ask = "predict_proba" if y is CLASSES else "predict"
-        found = getattr(first, ask)(X_TEST), getattr(second, ask)(X_TEST)
+        found = getattr(model, ask)(X_TEST), getattr(back, ask)(X_TEST)
         # A risk's correction descends on the values, which makes more of last bits.
         assert_allclose(*found, rtol=0, atol=0.02 if len(ahead.summands) and y is CLASSES else 1e-3)
     else:
-        assert hash_of(first) == hash_of(second)
-    assert hash_of(plan.finish(ahead)) == hash_of(first)  # which changes nothing
+        assert hash_of(model) == hash_of(back)
 
 
-def test_regions_may_be_solved_anywhere(case):
-    estimator, y = case
-    plan = pickle.loads(pickle.dumps(planned(estimator, y)))
-    whole = plan.add(X[:-200], y[:-200])
-    *blocks, rest = whole.split()
+def test_regions_may_be_solved_anywhere(plan, ahead, model, regions):
+    *blocks, rest = ahead.split()
     work = pickle.loads(pickle.dumps(plan.work))
-
-    def solve(pairs):
-        found = [work.solve(*pair, [blocks[pair[0]]]) for pair in pairs]
-        return pickle.loads(pickle.dumps(found))
 
     def gather(step, ask, of):
         ask, of = pickle.loads(pickle.dumps((ask, of)))
         return [work.total(step, [blocks[step]], ask, of)]
 
-    regions = work.regions.solved(solve)
-    assert hash_of(plan.finish(rest, regions, gather)) == hash_of(plan.finish(whole))
+    # The first model has changed nothing.
+    assert hash_of(plan.finish(rest, regions, gather)) == hash_of(model)
+
+
+def test_every_row_is_learned_once(plan, ahead, regions):
+    n_partitions = len(plan.work.regions.partitions)
+    assert sum(region.n_rows for region in regions) == n_partitions * (N - 200)
+    held = np.sort(np.concatenate([[], *(region.numbers for region in regions)]))
+    assert_array_equal(held, np.repeat(np.arange(200), n_partitions))
+    for one in ahead.summands.values():
+        assert one.n_rows == N - 200
+
+
+@of("numbers", "classes", "risk", "dictionary", "process", "steps for classes", "blocks")
+def test_two_models_of_one_plan_are_two(plan, several, model):
+    before = pickle.dumps(model)
+    with pytest.warns(UserWarning, match="rows were added"):
+        half = plan.finish(several[0].merge(several[1]))
+    assert pickle.dumps(model) == before
+    assert hash_of(half) != hash_of(model)
 
 
 #: Models whose rows are added in the order of the shards, and how far that may move them.
@@ -227,21 +271,6 @@ def test_equal_rows_are_drawn_one_by_one(rng):
     model = here(KernelRegressor(random_state=0), cut(few, y))
     assert_allclose(model.predict(few[:50]), y[:50], atol=0.05)
     assert model.learner_.n_rows == N
-
-
-def test_every_row_is_learned_once(case):
-    estimator, y = case
-    plan = planned(estimator, y)
-    whole = plan.add(X[:-200], y[:-200])
-    regions = plan.work.regions.solved(
-        lambda pairs: [plan.work.solve(*pair, [whole]) for pair in pairs]
-    )
-    n_partitions = len(plan.work.regions.partitions)
-    assert sum(region.n_rows for region in regions) == n_partitions * (N - 200)
-    held = np.sort(np.concatenate([[], *(region.numbers for region in regions)]))
-    assert_array_equal(held, np.repeat(np.arange(200), n_partitions))
-    for one in whole.summands.values():
-        assert one.n_rows == N - 200
 
 
 @pytest.mark.parametrize(
@@ -420,11 +449,10 @@ def test_gradients_of_steps_are_those_of_all_rows(wide):
     assert_allclose(total, basis.features(X_all).T @ slopes, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", ["steps on a dictionary", "steps for classes", "blocks"])
-def test_steps_are_asked_of_all_rows(name):
+@of("steps on a dictionary", "steps for classes", "blocks")
+def test_steps_are_asked_of_all_rows(case, plan):
     """What all steps of a pass are told of all shards adds up to what one place would tell."""
-    estimator, y = MODELS[name]
-    plan = planned(estimator, y)
+    y = case[1]
     work, asked = plan.work, []
     keys = row_keys(0, 0, 0, N)
     several = [
@@ -444,25 +472,21 @@ def test_steps_are_asked_of_all_rows(name):
             assert_allclose(found, right, atol=1e-5 * np.abs(right).max(initial=1.0))
         return parts
 
-    merged = several[0]
-    for one in several[1:]:
-        merged = merged.merge(one)
-    model = plan.finish(merged, gather=gather)
+    model = plan.finish(reduce(Sums.merge, several), gather=gather)
     assert len(asked) <= 2  # each is sent once
-    assert model.n_samples_seen_ == N - (200 if name == "blocks" else 0)
+    # Blocks do not learn the rows held back.
+    assert model.n_samples_seen_ == N - (200 if case is MODELS["blocks"] else 0)
 
 
-@pytest.mark.parametrize("name", ["steps on a dictionary", "steps for classes", "blocks"])
-def test_steps_go_on_from_more_rows(name):
-    estimator, y = MODELS[name]
-    model = here(estimator, cut(X, y))
-    before = hash_of(model)
-    model.partial_fit(X[:1000], y[:1000])
-    assert model.n_samples_seen_ in (N + 1000, N + 800)  # blocks do not learn the rows held back
-    assert hash_of(model) != before
+@of("steps on a dictionary", "steps for classes", "blocks")
+def test_steps_go_on_from_more_rows(case, model):
+    more = pickle.loads(pickle.dumps(model))
+    more.partial_fit(X[:1000], case[1][:1000])
+    assert more.n_samples_seen_ == model.n_samples_seen_ + 1000
+    assert hash_of(more) != hash_of(model)
 
 
-@pytest.mark.parametrize("expansion", [Dictionary(100), RandomFeatures(64)])
+@pytest.mark.parametrize("expansion", [Dictionary(100), RandomFeatures(64, min_steps=27)])
 def test_steps_on_heavy_rows_do_not_overshoot(expansion):
     """Rows that the sample has not seen make steps shorter, instead of the model useless."""
     weights = np.where(np.arange(N) % 50 == 0, 500.0, 1.0)
@@ -479,7 +503,7 @@ def test_steps_on_heavy_rows_do_not_overshoot(expansion):
 @pytest.mark.parametrize("mode", [None, "newton", "cyclic"])
 def test_steps_on_steep_losses_do_not_overshoot(mode, rng):
     counts = rng.poisson(np.exp(2 + 1.5 * WAVE)).astype(float)
-    expansion = Dictionary(100) if mode is None else RandomFeatures(64, mode=mode)
+    expansion = Dictionary(100) if mode is None else RandomFeatures(64, mode=mode, min_steps=27)
     estimator = KernelRegressor("poisson", kernel=Gaussian(1.0), expansion=expansion)
     assert here(estimator, cut(X, counts)).score(X, counts) > 0.8
 
@@ -530,8 +554,8 @@ def test_few_rows_are_fitted_as_by_fit():
     model.partial_fit(X[700:], WAVE[700:])
 
 
-def test_files_hold_the_model(tmp_path):
-    model = here(KernelRegressor(random_state=0), cut(X, WAVE))
+@of("numbers")
+def test_files_hold_the_model(model, tmp_path):
     model.save(tmp_path / "model.mercer")
     loaded = load_model(tmp_path / "model.mercer")
     assert hash_of(loaded) == hash_of(model)
@@ -619,12 +643,13 @@ def table_of(numbers, *, town=True):
     return table
 
 
-def of_tables(shards, estimator=None, *, target="y", **kwargs):
+#: Learned in no time, where a test is about the shards.
+PLAIN = KernelRegressor(kernel=Gaussian(1.0), expansion=Dictionary(50), random_state=0)
+
+
+def of_tables(shards, estimator=PLAIN, *, target="y"):
     """Fit an estimator to shards that are tables with columns of any kind."""
-    columns = TablePreprocessor(**kwargs)
-    return here(
-        estimator or KernelRegressor(random_state=0), shards, target=target, columns=columns
-    )
+    return here(estimator, shards, target=target, columns=TablePreprocessor())
 
 
 PARTS = np.array_split(np.arange(N), N_SHARDS)
@@ -632,7 +657,7 @@ PARTS = np.array_split(np.arange(N), N_SHARDS)
 
 def test_tables_of_mixed_columns():
     tables = [table_of(part) for part in PARTS]
-    model = of_tables(tables)
+    model = of_tables(tables, KernelRegressor(random_state=0))
     assert isinstance(model, KernelRegressor)
     assert np.mean((model.predict(table_of(slice(0, 300))) - WAVE[:300]) ** 2) < 0.05
     assert unit_of_target(model) is None  # sums learn quantities as they are
@@ -669,7 +694,8 @@ def test_another_cut_of_tables_gives_the_same_model(monkeypatch):
     monkeypatch.setattr(DefaultLearner, "settings", QUICK._replace(allocation=few))
     order = np.random.default_rng(2).permutation(N)
     cuts = [PARTS, [part[::-1] for part in np.array_split(order, 7)]]
-    both = [of_tables([table_of(part) for part in parts]) for parts in cuts]
+    estimator = KernelRegressor(random_state=0)
+    both = [of_tables([table_of(part) for part in parts], estimator) for parts in cuts]
     said = [model.predict(table_of(slice(0, 200))) for model in both]
     assert_array_equal(*said)
 
@@ -681,29 +707,27 @@ def test_a_category_of_the_last_shard_is_known():
     assert any("Ulm" in name for name in model.preprocessor_.feature_names_out())
 
 
-@pytest.mark.parametrize("kind", ["file", "folder", "glob", "files", "tables", "functions"])
-def test_shards_of_every_kind_give_the_same(kind, tmp_path):
+def test_shards_of_every_kind_give_the_same(tmp_path):
     pq = pytest.importorskip("pyarrow.parquet")
     pa = pytest.importorskip("pyarrow")
     tables = [pa.table(table_of(part, town=False)) for part in PARTS]
     paths = [tmp_path / f"part-{number}.parquet" for number in range(N_SHARDS)]
     for path, table in zip(paths, tables, strict=True):
         pq.write_table(table, path, row_group_size=200)
-    expected = here(KernelRegressor(random_state=0), tables, target="y")
-    if kind == "file":
-        model = here(KernelRegressor(random_state=0), [paths[0], *tables[1:]], target="y")
-    else:
-        shards = {
-            "folder": tmp_path,
-            "glob": str(tmp_path / "*.parquet"),
-            "files": paths,
-            "tables": [table_of(part, town=False) for part in PARTS],
-            "functions": [partial(table_of, part, town=False) for part in PARTS],
-        }[kind]
-        model = here(KernelRegressor(random_state=0), shards, target="y")
+    kinds = {
+        "file": [paths[0], *tables[1:]],
+        "folder": tmp_path,
+        "glob": str(tmp_path / "*.parquet"),
+        "files": paths,
+        "tables": [table_of(part, town=False) for part in PARTS],
+        "functions": [partial(table_of, part, town=False) for part in PARTS],
+    }
+    expected = here(PLAIN, tables, target="y")
     both = pd.DataFrame({"a": X_TEST[:, 0], "b": X_TEST[:, 1]})
-    assert_array_equal(model.predict(both), expected.predict(both))
-    assert model.feature_names_in_.tolist() == ["a", "b"]
+    for kind, shards in kinds.items():
+        model = here(PLAIN, shards, target="y")
+        assert_array_equal(model.predict(both), expected.predict(both), kind)
+        assert model.feature_names_in_.tolist() == ["a", "b"]
 
 
 @pytest.mark.parametrize("engine", ["ray", "dask"])
@@ -736,8 +760,7 @@ def test_a_new_class_in_the_last_shard_is_learned():
 
 def test_blocks_of_a_shard_may_be_empty():
     several = [(X[:300], WAVE[:300]), (X[:0], WAVE[:0]), (X[300:], WAVE[300:])]
-    model = here(KernelRegressor(random_state=0), [partial(iter, several)])
-    whole = here(KernelRegressor(random_state=0), [(X, WAVE)])
+    model, whole = here(PLAIN, [partial(iter, several)]), here(PLAIN, [(X, WAVE)])
     assert_allclose(model.predict(X_TEST), whole.predict(X_TEST), atol=1e-4)
 
 
@@ -749,8 +772,7 @@ def test_labels_keep_their_type():
 def test_empty_shards_are_no_rows():
     shards = cut(X, WAVE)
     with_empty = [*shards[:2], (X[:0], WAVE[:0]), *shards[2:]]
-    model = here(KernelRegressor(random_state=0), with_empty)
-    assert model.learner_.n_rows == N
+    assert here(PLAIN, with_empty).n_samples_seen_ == N
     with pytest.raises(ValueError, match="has a row"):
         here(KernelRegressor(), [(X[:0], WAVE[:0])])
 
@@ -764,7 +786,7 @@ def test_an_engine_that_is_given_stays_open():
 
     with Watched() as engine:
         for _ in range(2):
-            model = fit(KernelRegressor(random_state=0), shards, engine=engine)
+            model = fit(PLAIN, shards, engine=engine)
             found = predict(model, shards, engine=engine)
         # Of other numbers of rows at a time products are rounded otherwise.
         assert_allclose(np.concatenate(found), model.predict(X[:600]), rtol=1e-4, atol=1e-4)
@@ -774,16 +796,16 @@ def test_an_engine_that_is_given_stays_open():
 
 def test_large_shards_are_told_of_once(monkeypatch, recwarn):
     shards = [(X[:300], WAVE[:300]), (X[300:500], WAVE[300:500]), (X[500:600], WAVE[500:600])]
-    here(KernelRegressor(), shards)
+    here(PLAIN, shards)
     assert not [one for one in recwarn if "GiB" in str(one.message)]
     monkeypatch.setattr("mercer_cluster.run._LARGE_BYTES", 150 * 4 * 8)
     with pytest.warns(UserWarning, match=r"^shard 0 has 300 rows, 0.0 GiB as float64, and 1 ") as w:
-        here(KernelRegressor(), shards)
+        here(PLAIN, shards)
     assert len([one for one in w if "at most 150 rows" in str(one.message)]) == 1
     monkeypatch.setattr("mercer_cluster.run._LARGE_ROWS", 120)
     equal = np.zeros((N, 4)), np.ones(N)
     with pytest.warns(UserWarning, match="at most 120 rows") as w:
-        here(KernelRegressor(random_state=0), [equal])  # of which a second look is taken
+        here(PLAIN, [equal])  # of which a second look is taken
     assert len([one for one in w if "GiB" in str(one.message)]) == 1
 
 
@@ -840,7 +862,7 @@ def test_targets_that_nobody_looks_at_are_refused():
 
 
 def test_predictions_of_no_rows_have_the_shape_of_the_model():
-    two = KernelRegressor(random_state=0).fit(X[:200], TWO[:200])
+    two = clone(PLAIN).fit(X[:200], TWO[:200])
     none, few, empty = predict(two, [X[:0], X[:5], lambda: iter(())], engine="here")
     assert none.shape == empty.shape == (0, 2)
     assert_allclose(few, two.predict(X[:5]), rtol=1e-9)
@@ -853,7 +875,7 @@ def test_predictions_of_no_rows_have_the_shape_of_the_model():
     shards = [tables[0], table_of(slice(0, 0)), lambda: iter(())]
     assert [one.shape for one in predict(model, shards, engine="here")] == [(100,), (0,), (0,)]
     numbers = [table_of(part[:100], town=False) for part in PARTS]
-    model = here(KernelRegressor(random_state=0), numbers, target="y")
+    model = here(PLAIN, numbers, target="y")
     said = predict(model, [table_of(slice(0, 0), town=False), numbers[0]], engine="here")
     assert [one.shape for one in said] == [(0,), (100,)]
 
@@ -991,20 +1013,6 @@ def test_a_plan_says_that_rows_are_missing():
     plan = planned(KernelRegressor(random_state=0), WAVE)
     with pytest.warns(UserWarning, match="500 rows were added or held back, but the plan is for"):
         plan.finish(plan.add(X[:300], WAVE[:300]))
-
-
-@pytest.mark.parametrize(
-    "name", ["numbers", "classes", "risk", "dictionary", "process", "steps for classes", "blocks"]
-)
-def test_two_models_of_one_plan_are_two(name):
-    estimator, y = MODELS[name]
-    plan = planned(estimator, y)
-    half, rest = plan.add(X[:1100], y[:1100]), plan.add(X[1100:-200], y[1100:-200], shard=1)
-    with pytest.warns(UserWarning, match="rows were added"):
-        first = plan.finish(half)
-    before = hash_of(first)
-    second = plan.finish(half.merge(rest))
-    assert hash_of(first) == before != hash_of(second)
 
 
 def test_rows_of_a_plan_may_be_lists():

@@ -352,6 +352,9 @@ def test_kernels_are_matrices_of_pairs():
     one = [[0.0]]
     with pytest.raises(ValueError, match="`U1` and `U2` must be given both"):
         kernel(one, one, one)
+    for columns in ({"U1": one}, {"U2": one}):
+        with pytest.raises(ValueError, match="`U1` and `U2` must be given both"):
+            PairKernel("mlpk")(Gaussian(1.0), one, one, **columns)
     with pytest.raises(ValueError, match=r"`X1` and `X2` must be of one shape .* \(1, 1\) and"):
         kernel(one, [[0.0, 1.0]])
     with pytest.raises(ValueError, match="as many columns, got 2 and 1"):

@@ -218,12 +218,17 @@ class PairKernel(Component):
             Whether G is never negative, like a Gaussian kernel: features of two points then have an
             angle of at most 90 degrees.
         """
-        own = np.array([0.0, 1.0])
-        between = np.linspace(0.0 if nonnegative else -1.0, 1.0, 41)
-        first, second, cosine = np.meshgrid(own, own, between, indexing="ij")
-        cross = np.sqrt(first * second) * cosine
-        values = _combine(self.weights, [[first, cross], [cross, second]])
-        return float(np.max(values)) * float(kernel_bound) ** self.order + float(self.bias)
+        # The largest of a quadratic function of the cosine of two features of full length.
+        low = 0.0 if nonnegative else -1.0
+        opposite, apart, same = (self._of_cosine(cosine) for cosine in (-1.0, 0.0, 1.0))
+        linear, square = (same - opposite) / 2.0, (same + opposite) / 2.0 - apart
+        top = min(max(-linear / (2.0 * square), low), 1.0) if square < 0.0 else low
+        values = [self._of_cosine(cosine) for cosine in (low, top, 1.0)]
+        return max(values) * float(kernel_bound) ** self.order + float(self.bias)
+
+    def _of_cosine(self, cosine: float) -> float:
+        """K less the bias of a pair with itself: G is 1 at its points, and this between them."""
+        return float(_combine(self.weights, [[1.0, cosine], [cosine, 1.0]]))
 
 
 def _combine(weights: Array, G: Any) -> Any:

@@ -6,7 +6,7 @@ from numba import njit
 from numpy.testing import assert_allclose, assert_array_equal
 
 from covering import covering
-from mercer import KernelClassifier, KernelRegressor, kernels, losses
+from mercer import KernelClassifier, KernelRanker, KernelRegressor, kernels, losses
 from mercer.estimators.start import make_learner
 from mercer.exceptions import NothingLearnedWarning, TargetScaleWarning
 from mercer.expansions import KOMP, Budget, Dictionary, Full, Quantized
@@ -352,6 +352,39 @@ def test_a_step_that_diverges_moves_nothing():
         with pytest.raises(UnsoundStepError):
             make_step(f, objective, wild, 0.5, 0.1, 0.0, largest)
     assert_array_equal(f.evaluate(GRID), before)
+
+
+PAIRS = {"pair_kernel": "antisymmetric", "buffer": 5, "expansion": KOMP()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [(KernelClassifier, {"expansion": KOMP()}), (KernelRanker, PAIRS), (KernelRanker, {})],
+)
+def test_a_single_row_whose_kernel_fails_changes_nothing(kind, settings):
+    calls_left = np.inf
+
+    def fails_at_last(A, B):
+        nonlocal calls_left
+        calls_left -= 1
+        if calls_left < 0:
+            raise RuntimeError("no kernel")
+        return gaussian_gram(A, B, LENGTH_SCALE)
+
+    labels = np.where(GRID[:, 0] > 0.0, 1, -1)
+    model = kind("logistic", kernel=fails_at_last, regularization=0.1, step_size=0.5, **settings)
+    model.partial_fit(GRID[:-1], labels[:-1])
+    before = model.learner_.to_state(whole=True)
+    for n_calls in range(20):
+        calls_left = n_calls
+        try:
+            model.learn_one(GRID[-1], labels[-1])
+        except RuntimeError:
+            np.testing.assert_equal(model.learner_.to_state(whole=True), before)
+        else:
+            break
+    assert calls_left == 0
+    assert n_calls > 2
 
 
 # -- reductions ---------------------------------------------------------------------------------

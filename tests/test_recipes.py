@@ -256,11 +256,11 @@ def test_settings_of_a_paper_may_be_schedules():
         (lambda: recipes.colk(risk="cvar:0.9", tracker="x"), "`rule` must be one of"),
         (lambda: recipes.dsg(theta="a"), "`theta` must be a finite number"),
         (lambda: recipes.dsg(nu="auto"), "`nu` must be a finite number"),
-        (lambda: recipes.unregularized("hinge"), "must have a Hölder continuous slope"),
-        (lambda: recipes.unregularized_pairs("hinge"), "must have a Lipschitz continuous slope"),
+        (lambda: recipes.unregularized("hinge"), "with a Hölder continuous slope"),
+        (lambda: recipes.unregularized_pairs("hinge"), "with a Lipschitz continuous slope"),
         (
             lambda: recipes.unregularized_pairs(QNormHinge(1.5)),
-            "must have a Lipschitz continuous slope",
+            "with a Lipschitz continuous slope",
         ),
     ],
 )

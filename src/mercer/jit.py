@@ -226,7 +226,7 @@ def _explain() -> None:
     """Say once why it takes so long, as soon as it does."""
     if not _State.explained and _State.seconds > _NOTICEABLE:
         _State.explained = True
-        _LOG.warning("mercer: compiling, only the first time (ten to twenty seconds)")
+        _LOG.warning("mercer: compiling, only the first time (up to a minute)")
 
 
 # -- folders ------------------------------------------------------------------------------------

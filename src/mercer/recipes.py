@@ -28,6 +28,7 @@ from mercer.kernels import Kernel
 from mercer.losses import LeastSquaresMargin, Loss, Squared, SquaredHinge, as_loss
 from mercer.risks import CentralMoments, Mixture, Risk, Tracker, as_risk
 from mercer.schedules import PowerDecay, Relative
+from mercer.theory import activating_loss
 from mercer.validation import check_real
 
 __all__ = ["bsgd", "colk", "dsg", "norma", "polk", "unregularized", "unregularized_pairs"]
@@ -55,25 +56,6 @@ def _times(name: str, value: Any, factor: float, *, positive: bool = False) -> A
     if callable(value):
         return value if factor == 1.0 else Relative(value, unit=factor)
     return factor * check_real(name, value, low=0.0, open_low=positive)
-
-
-def _margin_loss(loss: str | Loss, *, pairs: bool = False) -> Loss:
-    """Return a loss that the theorems of Ying & Zhou are about."""
-    chosen = own_copy(as_loss(loss, "classification"))
-    exponent = chosen.hoelder_exponent
-    if exponent is None or (pairs and exponent != 1.0):
-        kind, names = "Hölder", "'squared_hinge', 'least_squares_margin' or QNormHinge(q)"
-        if pairs:
-            kind, names = "Lipschitz", "'squared_hinge' or 'least_squares_margin'"
-        raise ParameterError(
-            f"`loss` must have a {kind} continuous slope to be learned without regularization, got "
-            f"{loss!r}: where the slope jumps, or the loss is none of one margin, the theorems "
-            "say nothing (Ying and Zhou, Definition 1).",
-            parameter="loss",
-            value=loss,
-            mend=f"Use 'logistic', {names}, or an estimator with a ridge.",
-        )
-    return chosen
 
 
 def polk(
@@ -525,7 +507,7 @@ def unregularized(
     >>> bool(model.score(X, y) > 0.95)
     True
     """
-    chosen = _margin_loss(loss)
+    chosen = own_copy(activating_loss(loss, pairs=False))
     if isinstance(step_size, str) and step_size == "auto":
         first = _TWO_SIDED if isinstance(chosen, LeastSquaresMargin) else _BOLD
         step_size = Relative(PowerDecay(first, 0.5))
@@ -602,7 +584,7 @@ def unregularized_pairs(
     True
     """
     return KernelRanker(
-        _margin_loss(loss, pairs=True),
+        own_copy(activating_loss(loss, pairs=True)),
         pair_kernel=pair_kernel,
         pair_label="difference",
         buffer="all",

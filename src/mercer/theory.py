@@ -1184,19 +1184,39 @@ class _Activating(NamedTuple):
         return self.constant * high**2
 
 
-def _activating(loss: str | Loss, *, pairs: bool) -> _Activating:
-    loss = as_loss(loss)
-    exponent, constant = loss.hoelder_exponent, loss.hoelder_constant
-    if exponent is None or constant is None or (pairs and exponent != 1):
-        kind = "Lipschitz" if pairs else "Hölder"
+def activating_loss(loss: str | Loss, *, pairs: bool) -> Loss:
+    """Return a loss that the theorems of Ying & Zhou are about.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        A loss or its name.
+    pairs : bool
+        Whether it is one of the theorems on pairs, which ask for a Lipschitz continuous slope.
+
+    Raises
+    ------
+    ValueError
+        If the loss is another.
+    """
+    chosen = as_loss(loss)
+    exponent, constant = chosen.hoelder_exponent, chosen.hoelder_constant
+    if exponent is None or constant is None or (pairs and exponent != 1.0):
+        kind, last = ("Lipschitz", "") if pairs else ("Hölder", " or QNormHinge(q)")
         raise ParameterError(
-            f"`loss` must be one of margins with a {kind} continuous slope, got {loss!r}.",
+            f"`loss` must be a loss of one margin with a {kind} continuous slope, got {loss!r}.",
             parameter="loss",
             value=loss,
-            why="The theorems are about such losses.",
-            mend='Take "logistic", "squared_hinge" or "least_squares_margin".',
+            why="Where the slope jumps, or there is no one margin, the theorems on learning "
+            "without regularization say nothing (Ying and Zhou, Definition 1).",
+            mend=f"Use 'logistic', 'squared_hinge', 'least_squares_margin'{last}.",
         )
-    return _Activating(loss, float(exponent), float(constant))
+    return chosen
+
+
+def _activating(loss: str | Loss, *, pairs: bool) -> _Activating:
+    known: Any = activating_loss(loss, pairs=pairs)
+    return _Activating(known, float(known.hoelder_exponent), float(known.hoelder_constant))
 
 
 def _power_of(schedule: Any, *, low: float) -> tuple[float, float]:

@@ -27,6 +27,7 @@ from mercer.expansions import (
 )
 from mercer.inspection import describe_pairs
 from mercer.kernels import FunctionPairKernel, Gaussian, PairKernel, as_pair_kernel
+from mercer.kernels.pairs import PAIR_KERNELS
 from mercer.schedules import PowerDecay
 
 POINTS = oracles.gaussian(1.1)
@@ -342,6 +343,20 @@ def test_a_function_that_is_no_kernel_is_the_users_business_but_ends_soundly():
     assert not hasattr(model, "learner_")
 
 
+@pytest.mark.parametrize("nonnegative", [False, True])
+def test_the_bound_of_a_pattern_is_its_largest_value(nonnegative):
+    rng = np.random.default_rng(0)
+    patterns = [*rng.normal(size=(40, 2, 2)), *rng.normal(size=(10, 2)), *PAIR_KERNELS]
+    angles = np.linspace(0.0, np.pi / 2.0 if nonnegative else np.pi, 300)
+    features = 3.0 * np.column_stack([np.cos(angles), np.sin(angles)])
+    shorter = rng.uniform(size=(300, 1)) * features
+    for kernel in (PairKernel(pattern) for pattern in patterns):
+        bound = kernel.bound(9.0, nonnegative=nonnegative)
+        largest = kernel.of_gram(features @ features.T).max()
+        assert bound * (1.0 - 1e-4) <= largest <= bound * (1.0 + 1e-12)
+        assert kernel.of_gram(shorter @ shorter.T).max() <= bound
+
+
 def test_kernels_are_matrices_of_pairs():
     X, _ = moons(6)
     kernel = as_pair_kernel(mixed)
@@ -352,6 +367,9 @@ def test_kernels_are_matrices_of_pairs():
     one = [[0.0]]
     with pytest.raises(ValueError, match="`U1` and `U2` must be given both"):
         kernel(one, one, one)
+    for columns in ({"U1": one}, {"U2": one}):
+        with pytest.raises(ValueError, match="`U1` and `U2` must be given both"):
+            PairKernel("mlpk")(Gaussian(1.0), one, one, **columns)
     with pytest.raises(ValueError, match=r"`X1` and `X2` must be of one shape .* \(1, 1\) and"):
         kernel(one, [[0.0, 1.0]])
     with pytest.raises(ValueError, match="as many columns, got 2 and 1"):

@@ -191,15 +191,16 @@ def test_python_takes_over_where_a_step_needs_a_new_inverse(monkeypatch, again):
     assert_same_model(compiled, plain)
 
 
+@pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("cls", [Pairwise, Plain])
-def test_a_buffer_that_leaves_no_room_is_refused_and_changes_nothing(cls):
+def test_a_buffer_that_leaves_no_room_is_refused_and_changes_nothing(cls, n):
     parts = Logistic(), PairKernel("product"), "sign", FIFO(8), "opposite"
     X, targets, weights = rows(40, repeated=False)
     learner = make(cls(*parts), Budget(6, "project"), regularization=0.1)
     learner.learn(X[:5], targets[:5], weights[:5])
     before = values(learner, X)
     with pytest.raises(ValueError, match="leaves no room"):
-        learner.learn(X[5:7], targets[5:7], weights[5:7])
+        learner.learn(X[5 : 5 + n], targets[5 : 5 + n], weights[5 : 5 + n])
     assert_array_equal(values(learner, X), before)
     assert learner.objective.kept.weights.sum() == 5
 

@@ -77,6 +77,11 @@ def _check_bias(kernel: PairKernel) -> None:
         raise ValueError("`pattern` must have a number other than 0: the kernel would be 0.")
 
 
+def _check_both(U1: ArrayLike | None, U2: ArrayLike | None) -> None:
+    if (U1 is None) != (U2 is None):
+        raise ValueError("`U1` and `U2` must be given both or not at all: pairs have two points.")
+
+
 class PairKernel(Component):
     r"""Kernel :math:`K((x_1, x_2), (u_1, u_2))` of pairs, from a kernel G of points.
 
@@ -167,15 +172,21 @@ class PairKernel(Component):
             G, with its numbers resolved.
         X1, X2 : array-like of shape (n_pairs, n_features)
             First and second points of the pairs of the rows.
-        U1, U2 : array-like of shape (m_pairs, n_features), default=None
-            Points of the pairs of the columns; None means the same as for the rows.
+        U1, U2 : array-like of shape (m_pairs, n_features) or None, default=None
+            Points of the pairs of the columns; None for both means the same as for the rows.
 
         Returns
         -------
         K : ndarray of shape (n_pairs, m_pairs)
+
+        Raises
+        ------
+        ValueError
+            If only one of ``U1`` and ``U2`` is given.
         """
+        _check_both(U1, U2)
         X = [np.asarray(X1), np.asarray(X2)]
-        U = X if U1 is None or U2 is None else [np.asarray(U1), np.asarray(U2)]
+        U = X if U1 is None else [np.asarray(U1), np.asarray(U2)]
         G = [[np.asarray(kernel(x, u), dtype=np.float64) for u in U] for x in X]
         return np.asarray(_combine(self.weights, G) + self.bias)
 
@@ -207,12 +218,17 @@ class PairKernel(Component):
             Whether G is never negative, like a Gaussian kernel: features of two points then have an
             angle of at most 90 degrees.
         """
-        own = np.array([0.0, 1.0])
-        between = np.linspace(0.0 if nonnegative else -1.0, 1.0, 41)
-        first, second, cosine = np.meshgrid(own, own, between, indexing="ij")
-        cross = np.sqrt(first * second) * cosine
-        values = _combine(self.weights, [[first, cross], [cross, second]])
-        return float(np.max(values)) * float(kernel_bound) ** self.order + float(self.bias)
+        # The largest of a quadratic function of the cosine of two features of full length.
+        low = 0.0 if nonnegative else -1.0
+        opposite, apart, same = (self._of_cosine(cosine) for cosine in (-1.0, 0.0, 1.0))
+        linear, square = (same - opposite) / 2.0, (same + opposite) / 2.0 - apart
+        top = min(max(-linear / (2.0 * square), low), 1.0) if square < 0.0 else low
+        values = [self._of_cosine(cosine) for cosine in (low, top, 1.0)]
+        return max(values) * float(kernel_bound) ** self.order + float(self.bias)
+
+    def _of_cosine(self, cosine: float) -> float:
+        """K less the bias of a pair with itself: G is 1 at its points, and this between them."""
+        return float(_combine(self.weights, [[1.0, cosine], [cosine, 1.0]]))
 
 
 def _combine(weights: Array, G: Any) -> Any:
@@ -356,10 +372,7 @@ class FunctionPairKernel(Component):
             If shapes do not match, or only one of ``U1`` and ``U2`` is given.
         """
         X = _joined("X1", X1, "X2", X2)
-        if (U1 is None) != (U2 is None):
-            raise ValueError(
-                "`U1` and `U2` must be given both or not at all: pairs have two points."
-            )
+        _check_both(U1, U2)
         U = X if U1 is None else _joined("U1", U1, "U2", U2)
         if X.shape[1] != U.shape[1]:
             raise ValueError(

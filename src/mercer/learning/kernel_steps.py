@@ -278,8 +278,12 @@ class KernelLearner(Passing, StepLearner):
             row = stop
 
     def _step(self, batch: Batch, row: int, steps: Steps, largest_loss: float) -> None:
-        """Take one step in Python; compiled code does the same."""
+        """Take one step in Python; compiled code does the same.
+
+        A step that is the only one of its call is undone if it fails: by a kernel of the user, say.
+        """
         t = row // self.batch_size
+        undo = self.function.snapshot(packed=False) if steps.step_sizes.size == 1 else None
         batch = batch._replace(X=np.ascontiguousarray(batch.X, dtype=self.function.dtype))
         eta, tolerance = steps.step_sizes[t], steps.tolerances[t]
         try:
@@ -294,6 +298,10 @@ class KernelLearner(Passing, StepLearner):
             )
         except UnsoundStepError:
             raise self.diverged(eta, row) from None
+        except BaseException:
+            if undo is not None:
+                self.function.restore(undo)
+            raise
         steps.losses[row : row + losses.size] = losses
         steps.model_orders[t] = self.function.size
 

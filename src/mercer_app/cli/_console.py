@@ -22,7 +22,7 @@ from mercer_app.training import TrainingProgress
 
 LINE_SECONDS = 5.0  # between two lines of progress in a log
 _PATIENCE = 3.0  # seconds before a quiet first chunk is explained
-COMPILING = "compiling, only the first time (ten to twenty seconds)"
+COMPILING = "compiling, only the first time (up to a minute)"
 # That is said here, among the progress: not once more by the library.
 logging.getLogger("mercer.compile").addHandler(logging.NullHandler())
 

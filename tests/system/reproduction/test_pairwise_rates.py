@@ -13,7 +13,8 @@ from mercer_reproduction._circle import Circle, mean_excess, slope
 # of the slope over ten seeds of another program, one that works on the 16 values of g; the test
 # widens them by .04 on both sides. The limits of the last excess lie above those ranges and below
 # all that was measured of five mistakes: swapped classes, a margin without its factor 2, pairs of
-# one class, half of the pair kernel, a gradient without its factor 2 (quality/test_pairwise_oracles.py).
+# one class, half of the pair kernel, a gradient without its factor 2
+# (quality/test_pairwise_oracles.py).
 CHECKPOINTS = [2**k for k in range(6, 13)]
 CIRCLE = Circle.of_log_odds(16, largest=1.5)
 PROBLEMS = {

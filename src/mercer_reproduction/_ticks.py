@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def plain_log_scale(ax: Axes) -> None:
-    """Give the vertical axis a logarithmic scale with ticks 1, 2, 3, 5, 10, 20, ..."""
+def plain_log_scale(ax: Axes, name: Literal["x", "y"] = "y") -> None:
+    """Give an axis a logarithmic scale with ticks 1, 2, 3, 5, 10, 20, ..."""
     from matplotlib.ticker import LogLocator, NullLocator
 
-    ax.set_yscale("log")
-    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0)))
-    ax.yaxis.set_minor_locator(NullLocator())
-    ax.yaxis.set_major_formatter("{x:g}")
+    ax.set(**{f"{name}scale": "log"})
+    axis = ax.xaxis if name == "x" else ax.yaxis
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter("{x:g}")

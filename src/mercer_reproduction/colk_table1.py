@@ -284,7 +284,8 @@ def _drawing_of_rates(ladder: Sequence[_Point]) -> Drawing:
         n_steps = np.array([point.n_steps for point in ladder])
         clean = np.array([point.clean for point in ladder])
         ax.plot(n_steps, clean, "o-", label="measured")
-        ax.plot(n_steps, clean[0] * n_steps[0] / n_steps, "--", color="0.6", label="1 / T")
+        proved = clean[0] * np.array([point.alpha for point in ladder]) / ladder[0].alpha
+        ax.plot(n_steps, proved, "--", color="0.6", label="like the step size, as proved")
         ax.set_xscale("log")
         plain_log_scale(ax)
         ax.set_xlabel("steps T; step size, tracker rate and tolerance as in Theorem 2")

@@ -16,6 +16,7 @@ from mercer.kernels import Gaussian, Kernel
 from mercer.recipes import unregularized
 from mercer.schedules import PowerDecay, Relative
 from mercer_reproduction._experiment import Context, Drawing, Experiment, Result, Target
+from mercer_reproduction._ticks import plain_log_scale
 from mercer_reproduction._yz_data import PROBLEMS, Sample
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ def _drawing(problem: str, courses: Sequence[_Course]) -> Drawing:
             name = course.method.name
             if name in shown:
                 ax.plot(course.rows, course.points, label=name)
-        ax.set_xscale("log")
+        plain_log_scale(ax, "x")
         ax.set_yscale("log")
         ax.set_xlabel("rows")
         ax.set_ylabel("points kept")

@@ -512,10 +512,10 @@ def test_every_engine_gives_the_same_model(files, of_here, tmp_path, engine):
     if not has(engine):
         pytest.skip(f"the engine {engine} is not there")
     model, shards = of_here / "model", files / "shards"
-    workers = ["--engine", engine, "--workers", "2"]
-    command(*learn(shards, "--out", tmp_path / "model", *workers))
+    command(*learn(shards, "--out", tmp_path / "model", "--engine", engine, "--workers", "2"))
     assert (tmp_path / "model").read_bytes() == model.read_bytes()
     if engine == "dask":  # each command begins workers anew, which takes a while
+        workers = ["--engine", engine, "--workers", "1"]
         there = command("evaluate", model, shards, *workers)
         assert there == command("evaluate", model, shards, *HERE)
         command("predict", model, shards, "--out", tmp_path / "parts", *workers)

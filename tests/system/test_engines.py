@@ -298,7 +298,10 @@ if __name__ == "__main__":
 
 def runs(pid):
     """Whether there is such a process; one that only waits to be counted by its parent is none."""
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @pytest.mark.parametrize("name", PACKAGES)

@@ -9,7 +9,8 @@ QUIETLY := --quiet --disable-pip-version-check --no-compile
 
 PYTEST := $(BIN)/python -m pytest --maxprocesses 4 --dist worksteal
 PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
-SYSTEM := tests/quality tests/app tests/system src/mercer_app src/mercer_cluster src/mercer/river src/mercer_reproduction
+# Those that wait for other processes begin first.
+SYSTEM := tests/system tests/app tests/quality src/mercer_app src/mercer_cluster src/mercer/river src/mercer_reproduction
 
 $(VENV)/.demo: pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'mercer needs Python 3.11+')"

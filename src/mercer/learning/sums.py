@@ -1151,8 +1151,8 @@ class SecondOrderLearner(StepLearner):
         basis = self._build_basis(take(order[: min(self._n_first_rows, most)]), chosen=True)
         self._engine = engine = self._new_engine(basis)
         if isinstance(engine, NewtonRows):
-            for start in range(0, order.size, _CHUNK):
-                take(order[start : start + _CHUNK])
+            for start in range(0, order.size, _CHUNK):  # once: passes take rows again and again
+                self._checked(X[order[start : start + _CHUNK]])
             engine.begin(take_again(order[: min(engine.n_first_rows, most)]))
             engine.passes(take_again, passes, note)
             self._n_rows = order.size

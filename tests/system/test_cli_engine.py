@@ -1,10 +1,12 @@
 """Fit, predict and evaluate by the workers of an engine, on the command line and in Python."""
 
+import json
 import os
 import pty
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from importlib.util import find_spec
 
 import numpy as np
@@ -458,20 +460,21 @@ def test_progress_is_a_line_for_each_stage_elsewhere_than_on_a_terminal(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_progress_is_a_bar_for_each_stage_on_a_terminal():
-    code = (
-        "from mercer_app.cli._workers import StageView\nfrom mercer_cluster import Progress\n"
-        "with StageView() as view:\n"
-        "    view.update(Progress('survey', 2, 2, 'shard', 500, 3, 0.1))\n"
-        "    view.update(Progress('learn', 1, 2, 'shard', 500, 3, 0.1))\n"
-    )
+def test_progress_is_a_bar_for_each_stage_on_a_terminal(monkeypatch):
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "COLUMNS": "120", "TERM": "xterm"}
-    with subprocess.Popen([sys.executable, "-c", code], stderr=theirs, env=environment) as process:
-        assert process.wait(timeout=120) == 0
-    os.close(theirs)
-    shown = os.read(ours, 100_000).decode()
-    os.close(ours)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("TERM", "xterm")
+    with open(theirs, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with StageView() as view:
+            view.update(Progress("survey", 2, 2, "shard", 500, 3, 0.1))
+            view.update(Progress("learn", 1, 2, "shard", 500, 3, 0.1))
+        monkeypatch.undo()
+    shown = b""
+    with open(ours, "rb", buffering=0) as screen, suppress(OSError):  # once the other end is closed
+        while piece := screen.read(10_000):
+            shown += piece
+    shown = shown.decode()
     assert re.search(r"looking at shards.*2 of 2 shards.*500 rows.*rows/s  3 workers", shown)
     assert re.search(r"learning.*1 of 2 shards", shown)
 
@@ -484,11 +487,17 @@ def has(engine):
     return find_spec(package) and find_spec(f"mercer_cluster.engines.{engine}")
 
 
-def command(*words):
-    """Run the command in a process of its own, as its workers are."""
-    call = "from mercer_app.cli import main; main()"
+def commands(*many):
+    """Run commands in a process of their own, as their workers are; return what they say."""
+    call = (
+        "import json, sys\nfrom mercer_app.cli import main\n"
+        "for words in json.loads(sys.argv[1]):\n"
+        "    try:\n        main(words)\n"
+        "    except SystemExit as end:\n        assert not end.code, words\n"
+    )
+    words = json.dumps([[str(word) for word in one] for one in many])
     done = subprocess.run(
-        [sys.executable, "-c", call, *map(str, words)],
+        [sys.executable, "-c", call, words],
         capture_output=True,
         text=True,
         timeout=300,
@@ -500,23 +509,28 @@ def command(*words):
 
 @pytest.fixture(scope="module")
 def of_here(files, tmp_path_factory):
-    """A model that a process has learned from all shards by itself, and what it predicts."""
-    folder = tmp_path_factory.mktemp("here")
-    command(*learn(files / "shards", "--out", folder / "model", *HERE))
-    command("predict", folder / "model", files / "shards", "--out", folder / "parts", *HERE)
-    return folder
+    """What one process alone learns from all shards, and says of them."""
+    return said_by(files / "shards", tmp_path_factory.mktemp("here"), HERE, HERE)
+
+
+def said_by(shards, folder, engine, other):
+    """Return a model's bytes, its predictions, and what the commands say, which are measures."""
+    model, parts = folder / "model", folder / "parts"
+    said = commands(
+        learn(shards, "--out", model, *engine),
+        ["predict", model, shards, "--out", parts, *other],
+        ["evaluate", model, shards, *other],
+    )
+    return model.read_bytes(), pq.read_table(parts).to_pydict(), said
 
 
 @pytest.mark.parametrize("engine", ["ray", "dask"])
 def test_every_engine_gives_the_same_model(files, of_here, tmp_path, engine):
     if not has(engine):
         pytest.skip(f"the engine {engine} is not there")
-    model, shards = of_here / "model", files / "shards"
-    command(*learn(shards, "--out", tmp_path / "model", "--engine", engine, "--workers", "2"))
-    assert (tmp_path / "model").read_bytes() == model.read_bytes()
-    if engine == "dask":  # each command begins workers anew, which takes a while
-        workers = ["--engine", engine, "--workers", "1"]
-        there = command("evaluate", model, shards, *workers)
-        assert there == command("evaluate", model, shards, *HERE)
-        command("predict", model, shards, "--out", tmp_path / "parts", *workers)
-        assert pq.read_table(tmp_path / "parts").equals(pq.read_table(of_here / "parts"))
+    chosen = ["--engine", engine, "--workers"]
+    if engine == "dask":
+        assert said_by(files / "shards", tmp_path, [*chosen, 2], [*chosen, 1]) == of_here
+    else:  # whose workers take long to begin
+        commands(learn(files / "shards", "--out", tmp_path / "model", *chosen, 2))
+        assert (tmp_path / "model").read_bytes() == of_here[0]

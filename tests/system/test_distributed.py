@@ -13,7 +13,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from sklearn.base import clone
 
-from engine_tasks import shard_dying_once
 from mercer import (
     GaussianProcessRegressor,
     KernelClassifier,
@@ -35,7 +34,7 @@ from mercer.sums import CellsPart, KernelBasis
 from mercer.sums import cells as cells_module
 from mercer.sums.cells import CELL_RIDGES
 from mercer_cluster import Plan, Region, Settings, content_keys, fit, predict, row_keys
-from mercer_cluster.engines import HereEngine, engine_of
+from mercer_cluster.engines import HereEngine
 from mercer_cluster.plan import Sums, Totals
 from mercer_cluster.shards import ArrayReader, Survey
 from oracles_second_order import ridge_on_dictionary
@@ -728,26 +727,6 @@ def test_shards_of_every_kind_give_the_same(tmp_path):
         model = here(PLAIN, shards, target="y")
         assert_array_equal(model.predict(both), expected.predict(both), kind)
         assert model.feature_names_in_.tolist() == ["a", "b"]
-
-
-@pytest.mark.parametrize("engine", ["ray", "dask"])
-def test_killed_workers_change_no_bit(engine, tmp_path):
-    pytest.importorskip({"dask": "distributed"}.get(engine, engine))
-    estimator, shards = KernelRegressor(random_state=0), cut(X, WAVE)
-    # One worker is killed when rows are counted and drawn, and one when they are learned.
-    dying = [
-        partial(shard_dying_once, tmp_path / f"{number}", time, *shard)
-        for number, (time, shard) in enumerate(zip([1, 0, 2, 0], shards, strict=True))
-    ]
-    with engine_of(engine, n_workers=2) as workers:
-        model = fit(estimator, dying, engine=workers, settings=SMALL)
-        stepping = KernelClassifier(kernel=Gaussian(1.0), expansion=RandomFeatures(64, min_steps=9))
-        steps = fit(stepping, cut(X, CLASSES), engine=workers, settings=SMALL)
-    assert hash_of(steps) == hash_of(here(stepping, cut(X, CLASSES)))
-    reads = [(tmp_path / f"{number}").stat().st_size for number in range(N_SHARDS)]
-    assert min(reads) >= 2
-    assert min(reads[0], reads[2]) >= 3
-    assert hash_of(model) == hash_of(here(estimator, shards))
 
 
 @pytest.mark.usefixtures("whole_race")

@@ -9,13 +9,18 @@ import sys
 import time
 import warnings
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import psutil
 import pytest
 
 import engine_tasks as tasks
+from mercer import KernelClassifier, KernelRegressor
 from mercer.exceptions import ParameterError, WorkerError
+from mercer.expansions import RandomFeatures
+from mercer.kernels import Gaussian
+from mercer_cluster import Settings, fit
 from mercer_cluster.engines import (
     DaskEngine,
     Engine,
@@ -225,6 +230,37 @@ def test_a_task_that_always_kills_its_worker_is_named(engine, monkeypatch):
         engine.get(follower)
     assert len(list(engine.completed([handle, follower]))) == 2
     assert engine.get(other) == 1
+
+
+@elsewhere
+@pytest.mark.usefixtures("quickest_race")
+def test_killed_workers_change_no_bit_of_models(engine, rng, tmp_path):
+    X = rng.uniform(-1, 1, (1200, 4))
+    waves = np.sin(4 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=1200)
+    few = Settings(sample=400, least_sample=100, held=200, region_rows=300, shared=5)
+
+    def shards_of(y):
+        return list(zip(np.array_split(X, 4), np.array_split(y, 4), strict=True))
+
+    def bits_of(estimator, shards, engine):
+        return fit(estimator, shards, engine=engine, settings=few).predict(X).tobytes()
+
+    # One worker is killed when rows are counted and drawn, and one when they are learned.
+    markers = [tmp_path / f"{number}" for number in range(4)]
+    shards = shards_of(waves)
+    dying = [
+        partial(tasks.shard_dying_once, marker, time, *shard)
+        for marker, time, shard in zip(markers, [1, 0, 2, 0], shards, strict=True)
+    ]
+    model = KernelRegressor(random_state=0)
+    assert bits_of(model, dying, engine) == bits_of(model, shards, "here")
+    reads = [marker.stat().st_size for marker in markers]
+    assert min(reads) >= 2
+    assert min(reads[0], reads[2]) >= 3
+    # By steps, workers are asked again and again.
+    model = KernelClassifier(kernel=Gaussian(1.0), expansion=RandomFeatures(64, min_steps=9))
+    shards = shards_of(waves > 0.5)
+    assert bits_of(model, shards, engine) == bits_of(model, shards, "here")
 
 
 def test_other_data_are_no_shards(engine):

@@ -22,7 +22,7 @@ from mercer.risks import CVaR
 from mercer.schedules import PowerDecay
 from quick import QUICK, QUICK_MAP
 
-pytestmark = pytest.mark.usefixtures("quickest_race")
+pytestmark = pytest.mark.usefixtures("quickest_race", "short_correction")
 
 X, LABELS = make_moons(300, noise=0.15, random_state=0)
 TARGETS = 10.0 + np.sin(3.0 * X[:, 0])

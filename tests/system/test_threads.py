@@ -24,7 +24,7 @@ from mercer.sums import KernelBasis
 from mercer.threads import _Helpers, ahead, in_order, jobs, spread
 from mercer_app.training import FileTraining, checkpoint_path
 
-pytestmark = pytest.mark.usefixtures("quickest_race")
+pytestmark = pytest.mark.usefixtures("quickest_race", "short_correction")
 
 COUNTS = 1, 3
 N = 900
@@ -315,7 +315,7 @@ def test_wrong_numbers_of_jobs_are_refused(n_jobs, tmp_path):
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     path = tmp_path_factory.mktemp("jobs") / "table.csv"
-    columns = np.tile(np.column_stack([X, WAVES[:, 0]]), (20, 1))  # of two chunks and more
+    columns = np.tile(np.column_stack([X, WAVES[:, 0]]), (10, 1))  # of two chunks and more
     np.savetxt(path, columns, delimiter=",", header="a,b,c,d,y", comments="")
     return path
 

@@ -277,7 +277,8 @@ def compare(
         Largest one of the net.
     """
     seed, n = context.seed, sizes.batch_size
-    key = repr((sizes, seed, context.quick))
+    net = require_torch().nn.Sequential(*layers(seed))
+    key = repr((sizes, seed, context.quick, step_size, net))
     files = [
         None if context.folder is None else context.folder / f"{name}-{part}.state"
         for part in ("net", "features")
@@ -288,8 +289,7 @@ def compare(
         return Network(part, chunks * n, step_size, seed=seed)
 
     def start() -> Race:
-        whole = require_torch().nn.Sequential(*layers(seed))
-        return Race({JOINT: network(whole, n_chunks)}, n_chunks)
+        return Race({JOINT: network(net, n_chunks)}, n_chunks)
 
     def start_later() -> Race:
         sample = outputs(features, stream(n_chunks * n, min(_SAMPLE, sizes.n_images))[0])
@@ -312,16 +312,16 @@ def compare(
         context.say,
         lambda: race.keep(files[0], key),
     )
-    net: Any = race.learners[JOINT]
-    features = net.layers[0]
+    trained: Any = race.learners[JOINT]
+    features = trained.layers[0]
     seen = [outputs(features, view) for view in views]
     second = Race.kept(files[1], key, start_later)
     second.run(later, (seen[0], y_test), context.say, lambda: second.keep(files[1], key))
     courses = {**race.courses, **second.courses}
     rows = [_row(method, sizes, course) for method, course in courses.items()]
     if len(views) > 1:
-        for row, learner in zip(rows, (net, *second.learners.values()), strict=True):
-            inputs = views if learner is net else seen
+        for row, learner in zip(rows, (trained, *second.learners.values()), strict=True):
+            inputs = views if learner is trained else seen
             found = [learner.probabilities(view) for view in inputs]
             row[f"by votes of {len(views)} views %"] = wrong(found, y_test)
     for file in files:

@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# What is imported is compiled then: of ten thousand files most are not.
+# What is imported is compiled then, and kept: of ten thousand files most are not.
+unexport PYTHONDONTWRITEBYTECODE
 QUIETLY := --quiet --disable-pip-version-check --no-compile
 
 .PHONY: demo test test-system check docs benchmarks clean

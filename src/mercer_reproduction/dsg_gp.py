@@ -31,6 +31,14 @@ _STEP = 3.0
 _COLUMNS = 256  # points at a time, for variances
 _SIXTEEN = f"cyclic, 16 x {_BLOCK}"
 _MEAN, _VARIANCE = "RMSE of the mean", "RMSE of the variance"
+_DSG, _FEATURES = "doubly stochastic", "features"
+_COLORS = dict(
+    zip(
+        (_DSG, "NORMA", "operator", f"cyclic, 4 x {_BLOCK}", _SIXTEEN, _FEATURES),
+        ("C0", "C1", "C2", "C3", "C4", "C5"),
+        strict=True,
+    )
+)
 
 
 class Posterior(NamedTuple):
@@ -147,15 +155,12 @@ def _methods(quick: bool) -> dict[str, dict[str, Solve]]:
     most = features[-1]
     sizes = ((4, 8), (8, 8)) if quick else ((8, 32), (32, 8), (32, 32), (32, 128), (128, 32))
     return {
-        "doubly stochastic": {
-            f"doubly stochastic, {t} steps": _descent(Faithful(t, _BLOCK, _BATCH, _STEP))
-            for t in steps
-        },
+        _DSG: {f"{_DSG}, {t} steps": _descent(Faithful(t, _BLOCK, _BATCH, _STEP)) for t in steps},
         "NORMA": {f"NORMA, {t} steps": _norma(t) for t in steps},
         "operator": {f"operator, {t} steps of {m}": _operator(t, m) for t, m in sizes},
-        "cyclic, 4 x 512": _sweeps(4, (1, 2, 6)),
+        f"cyclic, 4 x {_BLOCK}": _sweeps(4, (1, 2, 6)),
         _SIXTEEN: _sweeps(16, (1, 2)),
-        "features": {f"features, {m}": _gaussian_process(n_features=m) for m in features},
+        _FEATURES: {f"features, {m}": _gaussian_process(n_features=m) for m in features},
         "independent features": {
             f"features, {most}, independent": _gaussian_process(n_features=most, design="iid")
         },
@@ -196,7 +201,7 @@ def _run(context: Context) -> Result:
             context.say(f"{name}: mean {mean:.2e}, variance {variance:.2e}, {seconds:.1f} CPU s")
     context.say("figures")
     dsg, norma, cyclic = (
-        curves[family][k] for family, k in (("doubly stochastic", -1), ("NORMA", -1), (_SIXTEEN, 0))
+        curves[family][k] for family, k in ((_DSG, -1), ("NORMA", -1), (_SIXTEEN, 0))
     )
     size = _rmse(exact.variance, np.zeros(n_test))
     return Result(
@@ -255,11 +260,12 @@ def _slices(problem: _Problem, quick: bool) -> list[Drawing]:
     along = _Problem(problem.kernel, problem.data, line, problem.seed)
     steps = 64 if quick else 375
     solves = {
-        f"doubly stochastic, {steps} steps": _descent(Faithful(steps, _BLOCK, _BATCH, _STEP)),
-        _SIXTEEN: _descent(Cyclic(16, _BLOCK, n_sweeps=1 if quick else 2)),
-        "features, 512": _gaussian_process(n_features=512),
+        _DSG: (f"{_DSG}, {steps} steps", _descent(Faithful(steps, _BLOCK, _BATCH, _STEP))),
+        _SIXTEEN: (_SIXTEEN, _descent(Cyclic(16, _BLOCK, n_sweeps=1 if quick else 2))),
+        _FEATURES: ("features, 512", _gaussian_process(n_features=512)),
     }
-    found = {name: solve(along) for name, solve in solves.items()}
+    styles = (":", "--", "-")
+    found = {family: (name, solve(along)) for family, (name, solve) in solves.items()}
     exact = closed_form(problem.kernel, problem.data, line)
 
     def draw(part: str, label: str) -> Callable[[Axes], None]:
@@ -267,8 +273,9 @@ def _slices(problem: _Problem, quick: bool) -> list[Drawing]:
             ax.plot(
                 line[:, 0], getattr(exact, part), color="0.65", linewidth=5, label="closed form"
             )
-            for style, (name, posterior) in zip((":", "--", "-"), found.items(), strict=True):
-                ax.plot(line[:, 0], getattr(posterior, part), style, label=name)
+            for (family, (name, posterior)), style in zip(found.items(), styles, strict=True):
+                values = getattr(posterior, part)
+                ax.plot(line[:, 0], values, style, color=_COLORS[family], label=name)
             ax.set_xlabel("first input (the second one is 0)")
             ax.set_ylabel(label)
 
@@ -290,7 +297,8 @@ def _convergence(curves: dict[str, list[dict[str, Any]]], size: float) -> list[D
             for name, rows in curves.items():
                 if len(rows) > 1 and (column == _VARIANCE or name != "operator"):
                     x, y = ([row[c] for row in rows] for c in ("CPU s", column))
-                    ax.plot(x, y, "o" if name == "operator" else "o-", markersize=3, label=name)
+                    style = "o" if name == "operator" else "o-"
+                    ax.plot(x, y, style, color=_COLORS[name], markersize=3, label=name)
             if column == _VARIANCE:
                 ax.axhline(size, color="0.65", linestyle=":", label="size of the variances")
             ax.set_xscale("log")

@@ -46,6 +46,7 @@ def first_calls() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
         (KernelRegressor(risk="cvar:0.9"), (X, t)),
         (KernelRegressor(risk="cvar:0.9", expansion="komp"), (X, t)),
         (KernelRanker(), (X, y)),
+        (KernelRanker(expansion="komp", pair_kernel="product"), (X, y)),
         (NoveltyDetector(), (X,)),
         (DensityRatio(), (X, X + 1.0)),
         (ValueFunction(discount=0.9), (X, t, X + 0.1)),

@@ -393,6 +393,13 @@ def test_a_call_that_fails_leaves_the_model_as_it_was(make, n):
     assert_array_equal(model.predict(X), untouched.predict(X))
 
 
+@pytest.mark.parametrize("make", [regressor, classifier])
+def test_a_fit_refuses_rows_at_which_its_kernel_overflows(make):
+    model, rows = make(kernel=Linear() + KERNEL, shuffle=False), np.vstack([X, [[1e80, 0.0]]])
+    with pytest.raises(ValueError, match="overflows on these rows, whose largest input is 1e"):
+        model.fit(rows, np.append(targets_of(model), targets_of(model)[0]))
+
+
 @pytest.mark.parametrize("loss", ["auto", "least_squares_margin"])
 @pytest.mark.parametrize("n", [20, 100])
 def test_a_call_that_fails_takes_its_new_classes_with_it(loss, n):

@@ -609,6 +609,26 @@ class StepLearner(Learner):
             raise
 
 
+def checked_rows(function: Any, X: Any) -> Any:
+    """Return dense rows of a function's precision, after a check that its kernel is finite there.
+
+    Raises
+    ------
+    ValueError
+        If the square of a kernel of a row with itself is not finite.
+    """
+    rows = function.rows(X)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squared = np.square(function.kernel.diag(rows), dtype=np.float64)
+    if not np.isfinite(squared).all():
+        raise ValueError(
+            f"{function.kernel!r} overflows on these rows, whose largest input is "
+            f"{float(np.abs(rows).max()):.3g}. Rescale the inputs, for example with "
+            "sklearn.preprocessing.StandardScaler."
+        )
+    return rows
+
+
 def check_parts(
     learner: type[Learner], objective: Objective, function: Any, step_size: StepSize | AutomaticStep
 ) -> None:

@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 from mercer.exceptions import DivergenceError
 from mercer.functions import RecursiveFunction
 from mercer.kernels import CompiledKernel
-from mercer.learning.learner import Array, NewOutputs, Passes, StepLearner, StepSize, Take
+from mercer.learning.learner import (
+    Array,
+    NewOutputs,
+    Passes,
+    StepLearner,
+    StepSize,
+    Take,
+    checked_rows,
+)
 from mercer.learning.regression_targets import is_quadratic, regression_targets
 from mercer.learning.step_sizes import AutomaticStep
 from mercer.numerics.recursive_squares import Stream, kernel_row, learn_row, learn_rows
@@ -65,7 +73,7 @@ class RecursiveLearner(Passing, StepLearner):
         f = self.function
         if X.shape[0] == 0:
             return
-        rows = self._checked(X)
+        rows = checked_rows(self.function, X)
         with self.all_or_nothing(lambda: f.snapshot(packed=False), f.restore):
             self._learn(rows, targets, weights)
         self.n_samples += X.shape[0]
@@ -81,7 +89,7 @@ class RecursiveLearner(Passing, StepLearner):
         for order in orders:
             for start in range(0, order.size, _CHUNK):
                 some = order[start : start + _CHUNK]
-                self._learn(self._checked(X[some]), targets[some], weights[some])
+                self._learn(checked_rows(self.function, X[some]), targets[some], weights[some])
                 self.n_samples += some.size
                 if report(some.size):
                     return
@@ -93,19 +101,6 @@ class RecursiveLearner(Passing, StepLearner):
             return
         self._learn(rows.astype(np.float64, copy=False), targets, weights)
         self.n_samples += 1
-
-    def _checked(self, X: Any) -> Array:
-        """Return dense rows, after a check that the kernel is finite at them."""
-        rows = self.function.rows(X)
-        with np.errstate(over="ignore", invalid="ignore"):
-            own = np.asarray(self.function.kernel.diag(rows), dtype=np.float64)
-        if not np.isfinite(np.square(own)).all():
-            raise ValueError(
-                f"{self.function.kernel!r} overflows on these rows, whose largest input is "
-                f"{float(np.abs(rows).max()):.3g}. Rescale the inputs, for example with "
-                "sklearn.preprocessing.StandardScaler."
-            )
-        return rows
 
     def _learn(self, X: Array, targets: Array, weights: Array) -> None:
         f = self.function

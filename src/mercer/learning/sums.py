@@ -28,6 +28,7 @@ from mercer.learning.learner import (
     StepsElsewhere,
     StepSize,
     Take,
+    checked_rows,
     one_at_a_time,
     refuse_elsewhere,
 )
@@ -816,20 +817,6 @@ _FIRST_BYTES = 2**30  # most bytes of the first rows
 _CHUNK = 8192  # rows that are learned, or reported, together
 
 
-def checked_rows(function: Any, X: Any) -> Floats:
-    """Return dense rows for a function, after a check that its kernel is finite at them."""
-    rows: Floats = function.rows(X)
-    with np.errstate(over="ignore", invalid="ignore"):
-        own = function.kernel.diag(rows)
-    if not np.isfinite(np.square(own, dtype=np.float64)).all():
-        raise ValueError(
-            f"{function.kernel!r} overflows on these rows, whose largest input is "
-            f"{float(np.abs(rows).max()):.3g}. Rescale the inputs, for example with "
-            "sklearn.preprocessing.StandardScaler."
-        )
-    return rows
-
-
 @dataclass(frozen=True)
 class _Checked:
     """Map from inputs, targets and weights to checked rows, to be used where rows lie."""
@@ -968,7 +955,7 @@ class SecondOrderLearner(StepLearner):
     def learn(self, X: Any, targets: Array, weights: Array) -> None:
         if X.shape[0] == 0:
             return
-        rows = Rows(self._checked(X), targets, weights)
+        rows = Rows(checked_rows(self.function, X), targets, weights)
         with self.all_or_nothing(self._mark, self._back):
             self._follow_settings()
             self._look(targets, weights)
@@ -984,10 +971,6 @@ class SecondOrderLearner(StepLearner):
         if type(self.objective) is Pointwise and used.any():
             targets, used = targets[used > 0.0], used[used > 0.0]
         self.first.look(self.objective, self.function.n_outputs, targets, used)
-
-    def _checked(self, X: Any) -> Floats:
-        """Return dense rows, after a check that the kernel is finite at them."""
-        return checked_rows(self.function, X)
 
     def _learn(self, rows: Rows) -> None:
         if type(self.objective) is Pointwise:
@@ -1125,7 +1108,7 @@ class SecondOrderLearner(StepLearner):
             passes = [order[weights[order] > 0.0] for order in passes]  # weight 0 is ignored
 
         def take(numbers: NDArray[np.int64]) -> Rows:
-            return Rows(self._checked(X[numbers]), targets[numbers], weights[numbers])
+            return Rows(checked_rows(self.function, X[numbers]), targets[numbers], weights[numbers])
 
         def take_again(numbers: NDArray[np.int64]) -> Rows:
             return Rows(self.function.rows(X[numbers]), targets[numbers], weights[numbers])
@@ -1152,7 +1135,7 @@ class SecondOrderLearner(StepLearner):
         self._engine = engine = self._new_engine(basis)
         if isinstance(engine, NewtonRows):
             for start in range(0, order.size, _CHUNK):  # once: passes take rows again and again
-                self._checked(X[order[start : start + _CHUNK]])
+                checked_rows(self.function, X[order[start : start + _CHUNK]])
             engine.begin(take_again(order[: min(engine.n_first_rows, most)]))
             engine.passes(take_again, passes, note)
             self._n_rows = order.size
@@ -1222,7 +1205,7 @@ class SecondOrderLearner(StepLearner):
     ) -> Layout:
         """Choose kernel and features from a sample, and plan sums or steps elsewhere."""
         refuse_elsewhere(self.objective)
-        sample = Rows(self._checked(X), targets, weights)[weights > 0.0]
+        sample = Rows(checked_rows(self.function, X), targets, weights)[weights > 0.0]
         self._look(targets, weights)
         basis = self._build_basis(sample[: self._n_first_rows], chosen=True)
         self._engine = engine = self._new_engine(basis)
@@ -1246,7 +1229,7 @@ class SecondOrderLearner(StepLearner):
         The held out rows choose the ridge of sums, as the last rows of a stream do. Newton steps
         start at the function fitted to the sample.
         """
-        held = Rows(self._checked(held.X), held.targets, held.weights)
+        held = Rows(checked_rows(self.function, held.X), held.targets, held.weights)
         assert self._engine is not None
         self._engine = engine = self._engine.copy()
         if isinstance(engine, RidgeStream):

@@ -22,7 +22,7 @@ _PRINTED_BATCH, _PRINTED_BLOCK = 64, 32
 def _run(context: Context) -> Result:
     split = adult(context.data)
     if context.quick:
-        split = split.subsample(2_000, 1_000, context.seed)
+        split = split.subsample(1_024, 300, context.seed)
     task = Task(
         *split,
         kernel=Gaussian(median_distance(split.X, context.seed)),
@@ -38,7 +38,7 @@ def _run(context: Context) -> Result:
     [other] = compare(task, [logistic], one_pass(), say=context.say)
     rows.insert(1, other.row(criterion="SC1, one pass"))
     context.say("references: linear logistic regression and LIBSVM")
-    rows += references(task, 1_000 if context.quick else 8_000, (1.0, 10.0))
+    rows += references(task, 300 if context.quick else 8_000, (1.0, 10.0))
     return Result(
         rows,
         targets=[

@@ -28,8 +28,8 @@ _HALF = 261_120
 
 def _run(context: Context) -> Result:
     split = covtype(context.data)
-    n_rows = 8_192 if context.quick else len(split.X)
-    split = split.subsample(n_rows, 2_000 if context.quick else _TEST_ROWS, context.seed)
+    n_rows = 4_096 if context.quick else len(split.X)
+    split = split.subsample(n_rows, 500 if context.quick else _TEST_ROWS, context.seed)
     task = Task(
         *split,
         kernel=Gaussian(_NARROWER * median_distance(split.X, context.seed)),
@@ -49,7 +49,7 @@ def _run(context: Context) -> Result:
         kernel=Gaussian(_NARROWER_WIDE * median_distance(split.X, context.seed)),
         batch_size=_WIDE,
     )
-    half = wide_task.head(4_096 if context.quick else _HALF)
+    half = wide_task.head(2_048 if context.quick else _HALF)
     courses = []
     for place, part in enumerate((half, wide_task), start=1):
         context.say(f"blocks of {_WIDE} features, one pass over {len(part.X):,} rows")
@@ -60,7 +60,7 @@ def _run(context: Context) -> Result:
     for course in at_median:
         rows.append(course.row(criterion="median distance, one pass"))
     context.say("references: linear logistic regression and LIBSVM")
-    rows += references(task, 1_000 if context.quick else 10_000, (1.0, 10.0))
+    rows += references(task, 300 if context.quick else 10_000, (1.0, 10.0))
     return Result(
         rows,
         targets=[

@@ -23,7 +23,7 @@ def _run(context: Context) -> Result:
     split = mnist_8_6(context.data)
     passes = 1 if context.quick else _PASSES
     if context.quick:
-        split = split.subsample(3_000, 1_000, context.seed)
+        split = split.subsample(2_048, 300, context.seed)
     task = Task(
         *split,
         kernel=Gaussian(median_distance(split.X, context.seed)),
@@ -35,7 +35,7 @@ def _run(context: Context) -> Result:
     papers, others = plain(_BATCH, _BLOCK, (2.0, 8.0)), competitors(norma_step=8.0)
     rows, drawings, own = both_criteria(context, task, hinge, papers, others, passes)
     context.say("references: linear logistic regression and LIBSVM")
-    n_svc = 1_000 if context.quick else len(task.X)
+    n_svc = 300 if context.quick else len(task.X)
     rows += references(task, n_svc, (1.0, 10.0, 100.0))
     return Result(
         rows,

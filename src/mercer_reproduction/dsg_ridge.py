@@ -109,7 +109,7 @@ def run_method(method: Method, data: Rows, test: Array) -> tuple[Course, Model]:
 
 
 def _run(context: Context) -> Result:
-    n, n_test = (2**13, 512) if context.quick else (2**20, 2**13)
+    n, n_test = (2**13, 256) if context.quick else (2**20, 2**13)
     data, test = synthetic(n, context.seed), synthetic(n_test, context.seed + 1).X
     kernel = Gaussian(0.1 * median_distance(data.X.astype(np.float32), context.seed))
     courses, models = [], {}

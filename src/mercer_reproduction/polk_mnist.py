@@ -82,20 +82,19 @@ def _streams(problem: Problem, plan: Plan, context: Context) -> list[tuple[Run, 
         for K, paper in cases:
             runs.append((told(polk(problem, task, K, _STEP, first), context), paper))
         runs.append((told(_as_printed(problem, task, plan.seed), context), "-"))
-    share = 8 if context.quick else 1
-    sizes = {size // share: paper for size, paper in _SIZES.items()}
+    sizes = {40: "-"} if context.quick else _SIZES
     return [*runs, *with_budgets(problem, sizes, plan, context, replace(plan, passes=1))]
 
 
 def _batch(problem: Problem, context: Context) -> list[tuple[Run, str]]:
     machine = told(support_vectors(problem.head(_N_SVC)), context)
-    few = problem.head(300 if context.quick else _N_DENSE)
+    few = problem.head(100 if context.quick else _N_DENSE)
     return [(machine, _LIBSVM_IN_PAPER), *((run, "-") for run in dense_solutions(few, context))]
 
 
 def _run(context: Context) -> Result:
     problem = _load(context.data, context.quick, context.seed)
-    plan = Plan(1 if context.quick else _PASSES, 6 if context.quick else 10, 4, context.seed)
+    plan = Plan(1 if context.quick else _PASSES, 4 if context.quick else 10, 4, context.seed)
     found = [*_streams(problem, plan, context), *_batch(problem, context)]
     runs = [run for run, _ in found]
     rows = []

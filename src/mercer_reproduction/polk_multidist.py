@@ -152,7 +152,7 @@ def _run(context: Context) -> Result:
     silent = Context(quick=quick)  # a sentence for each draw, not for each run
     for seed in seeds:
         problem = _problem(seed, quick)
-        plan = Plan(passes, n_looks=10 if quick else 24, seed=seed + context.seed, reported=(1,))
+        plan = Plan(passes, n_looks=6 if quick else 24, seed=seed + context.seed, reported=(1,))
         floors.append(bayes_error_percent(seed, problem.X_test, problem.y_test))
         by_seed.append([*_batch(problem, silent), *_streams(problem, plan, silent)])
         context.say(f"draw {seed}: Bayes error {floors[-1]:.2f} %")

@@ -237,7 +237,7 @@ def _measure(context: Context, n_splits: int) -> dict[str, dict[str, list[Outcom
         found[problem.name] = {method.name: [] for method in METHODS}
         for number in range(n_splits):
             sample = split(1000 * context.seed + number, **sizes)
-            if number == 0:
+            if number == 0 and not context.quick:
                 _warm_up(sample, problem.length_scale)
             for method in METHODS:
                 outcome = judge(method, sample, problem.length_scale)

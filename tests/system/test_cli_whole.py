@@ -20,7 +20,7 @@ COMMAND = [sys.executable, "-c", "from mercer_app.cli import main; main()"]
 
 
 def test_demo_reads_digits_and_its_suggestions_work(
-    mercer, tmp_path, monkeypatch, rough_importances
+    mercer, tmp_path, monkeypatch, rough_importances, undrawn
 ):
     monkeypatch.chdir(tmp_path)
     with monkeypatch.context() as patch:

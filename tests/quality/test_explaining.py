@@ -28,7 +28,9 @@ from mercer.losses import Quantile
 from mercer.numerics.attribution import shapley_values, total_effects
 from oracles_explaining import mixed, shapley_by_orders, total_effects_by_hand
 
-pytestmark = pytest.mark.usefixtures("quickest_race", "few_evaluations", "quick_correction")
+pytestmark = pytest.mark.usefixtures(
+    "quickest_race", "few_evaluations", "quick_correction", "few_steps"
+)
 
 N, D = 400, 5
 

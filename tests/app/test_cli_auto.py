@@ -23,7 +23,7 @@ from mercer_app.messages import in_words_of_the_command
 from mercer_app.report import race_section
 from quick import QUICK
 
-pytestmark = pytest.mark.usefixtures("quick_race", "undrawn", "rough_importances")
+pytestmark = pytest.mark.usefixtures("quickest_race", "undrawn", "rough_importances")
 
 
 def table(n, seed=0):

@@ -20,7 +20,7 @@ from mercer_app.cli._demo import write_digits, write_pictures
 from mercer_app.rows import TableRows
 from mercer_app.training import FileTraining
 
-pytestmark = pytest.mark.usefixtures("quick_race", "few_steps", "undrawn", "rough_importances")
+pytestmark = pytest.mark.usefixtures("quickest_race", "few_steps", "undrawn", "rough_importances")
 
 
 def classes(n, seed):

@@ -28,7 +28,9 @@ def table(n, seed, *, labels=("no", "yes")):
     return pa.table({"a": x[:, 0], "b": x[:, 1], "y": y, "kind": kind})
 
 
-pytestmark = pytest.mark.usefixtures("quickest_race", "few_evaluations", "short_correction")
+pytestmark = pytest.mark.usefixtures(
+    "quickest_race", "few_evaluations", "short_correction", "few_steps"
+)
 
 MODELS = {
     "cvar": "--target y --exclude kind --expansion komp --risk cvar:0.8",

@@ -8,7 +8,7 @@ import pytest
 
 from command_line import run
 
-pytestmark = pytest.mark.usefixtures("quick_race")
+pytestmark = pytest.mark.usefixtures("quickest_race")
 
 ROWS = 300
 

@@ -34,7 +34,7 @@ from mercer.exceptions import LeakWarning
 from mercer_app.files import read_tables
 from mercer_app.rows import TableRows
 
-pytestmark = pytest.mark.usefixtures("quick_race")
+pytestmark = pytest.mark.usefixtures("quickest_race")
 
 
 def number_form(*levels):

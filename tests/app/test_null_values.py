@@ -298,7 +298,7 @@ def test_an_exported_model_reads_files_and_rows_so(folder, monkeypatch):
         np.testing.assert_allclose(predict(given), expected, atol=1e-8)
 
 
-@pytest.mark.usefixtures("quick_race")
+@pytest.mark.usefixtures("quickest_race")
 def test_shards_are_read_so(tmp_path):
     for n in range(2):
         rows()[1].to_csv(tmp_path / f"{n}.csv", index=False)

@@ -9,7 +9,7 @@ import pytest
 from command_line import run
 from mercer import load_model
 
-pytestmark = pytest.mark.usefixtures("quick_race")
+pytestmark = pytest.mark.usefixtures("quickest_race")
 
 N = 120
 RNG = np.random.default_rng(0)

@@ -27,7 +27,7 @@ from mercer_app.report.judged import (
 )
 
 pytest.importorskip("matplotlib")
-pytestmark = pytest.mark.usefixtures("quick_race")
+pytestmark = pytest.mark.usefixtures("quickest_race")
 
 LONG = "Llanfairpwllgwyngyllgogerychwyrndrobwllllantysiliogogogoch" * 2
 

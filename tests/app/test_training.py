@@ -18,7 +18,7 @@ from mercer.default import DefaultLearner
 from mercer.expansions import KOMP, Auto, Budget, Dictionary, RandomFeatures
 from mercer.kernels import Gaussian
 from mercer_app.training import FileTraining, _row_stream, checkpoint_path, tables
-from quick import FEW_POINTS
+from quick import FEW_POINTS, QUICKEST
 
 pytestmark = pytest.mark.usefixtures("quickest_race", "few_steps")
 
@@ -74,10 +74,11 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_others(data, tmp_pat
     assert a == b != c
 
 
-def test_formats_give_the_same_model(data, tmp_path):
+def test_formats_give_the_same_model(tmp_path):
     from pyarrow import csv, feather
 
-    table = pq.read_table(data)
+    table, data = rows(9000), tmp_path / "data.parquet"
+    pq.write_table(table, data)
     csv.write_csv(table, tmp_path / "data.csv")
     feather.write_feather(table, tmp_path / "data.arrow", compression="uncompressed")
     (tmp_path / "parts").mkdir()
@@ -366,7 +367,8 @@ def test_random_features_learn_from_files_what_they_learn_in_memory(tmp_path):
 @pytest.fixture
 def early(monkeypatch, tmp_path):
     """A file whose rows are decided upon, cut and summed early, so that few of them will do."""
-    monkeypatch.setattr(DefaultLearner, "settings", FEW_POINTS._replace(first_rows=2500))
+    few = FEW_POINTS._replace(first_rows=2500, race=QUICKEST.race)
+    monkeypatch.setattr(DefaultLearner, "settings", few)
     monkeypatch.setattr(_row_stream, "_CHUNK", 1024)
     file = tmp_path / "early.parquet"
     pq.write_table(rows(6000), file)

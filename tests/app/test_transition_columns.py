@@ -44,7 +44,7 @@ def model() -> ValueFunction:
 @cache
 def learned_by_rows() -> ValueFunction:
     """A model of many walks, which tests only read."""
-    return BY_ROWS.fit(model(), walks(1500, 0))
+    return BY_ROWS.fit(model(), walks(800, 0))
 
 
 PLACES = {"place": np.arange(1.0, 6.0)}
@@ -57,7 +57,7 @@ BY_COLUMNS = TransitionColumns(
 @pytest.mark.parametrize("columns", [BY_ROWS, BY_COLUMNS], ids=["rows", "columns"])
 def test_values_are_those_of_the_equations_of_bellman(columns: TransitionColumns) -> None:
     by_rows = columns is BY_ROWS
-    learned = learned_by_rows() if by_rows else columns.fit(model(), walks(1500, 0))
+    learned = learned_by_rows() if by_rows else columns.fit(model(), walks(800, 0))
     assert learned.preprocessor_.feature_names_in_ == ["place"]
     assert_allclose(learned.predict(PLACES), exact_values(), atol=0.05)
 
@@ -171,8 +171,8 @@ def test_a_model_of_values_learns_no_rows() -> None:
 
 def test_the_command_learns_measures_and_predicts(tmp_path, capsys, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    walks(300, 0).to_csv("walks.csv", index=False)
-    walks(200, 1).to_csv("test.csv", index=False)
+    walks(120, 0).to_csv("walks.csv", index=False)
+    walks(80, 1).to_csv("test.csv", index=False)
     words = ["value", "walks.csv", "--reward", "pay", "--discount", "0.9", "--out", "m.mercer"]
     words += ["--state", "place", "--episode", "trip", "--length-scale", "0.3"]
     assert run(*words, "--terminal", "over", "--test", "test.csv", "--json") == 0

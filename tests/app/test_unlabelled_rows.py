@@ -11,7 +11,7 @@ from mercer_app.files.tables import Labelled, drawn_in_place, in_place
 from mercer_app.training import FileTraining, checkpoint_path
 from mercer_cluster import ShardTraining
 
-pytestmark = pytest.mark.usefixtures("quick_race", "few_evaluations")
+pytestmark = pytest.mark.usefixtures("quickest_race", "few_evaluations")
 
 N = 1050
 GAPS = 7  # every seventh row has no target

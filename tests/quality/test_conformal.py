@@ -180,11 +180,11 @@ def regressor_of_waves(loss, n):
 @pytest.mark.parametrize(
     ("loss", "method", "n"),
     [
-        *(("squared", method, n) for method in ("auto", "split", "quantile") for n in (300, 1000)),
-        ("absolute_error", "auto", 1000),
+        *(("squared", method, n) for method in ("auto", "split", "quantile") for n in (300, 700)),
+        ("absolute_error", "auto", 700),
         ("quantile", "normalized", 300),
         ("levels", "auto", 300),
-        ("levels", "auto", 1000),
+        ("levels", "auto", 700),
     ],
 )
 def test_the_default_regressor_covers(loss, method, n):
@@ -539,7 +539,7 @@ def test_sets_of_any_scores_cover():
 
 @pytest.mark.parametrize("loss", ["auto", "hinge"])
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("n", [400, 1000])
+@pytest.mark.parametrize("n", [400, 700])
 def test_the_default_classifier_covers(loss, n_classes, n):
     X, y = kinds(n + 3000, n_classes=n_classes)
     model = KernelClassifier(loss, random_state=0).fit(X[:n], y[:n])

@@ -32,9 +32,9 @@ from mercer.risks import (
     risk_of_rows,
 )
 from mercer.sums import Correction, Rows
-from quick import QUICK, QUICK_CORRECTION
+from quick import QUICK, QUICK_CORRECTION, QUICKEST
 
-pytestmark = pytest.mark.usefixtures("quick_race")
+pytestmark = pytest.mark.usefixtures("quickest_race")
 
 
 def spread(n, seed=0):
@@ -198,10 +198,10 @@ def test_a_cvar_settles_on_the_quantile_of_the_losses():
 
 
 def test_targets_that_are_wrong_are_drawn_near_and_rare_ones_are_not():
-    X, _, y, _ = spread(500)
+    X, _, y, _ = spread(300)
     rng = np.random.default_rng(1)
-    wrong = rng.random(500) < 0.1
-    spoilt = np.where(wrong, 50.0 * rng.standard_normal(500), y)
+    wrong = rng.random(300) < 0.1
+    spoilt = np.where(wrong, 50.0 * rng.standard_normal(300), y)
     limits = limits_of(rows_of(X, spoilt))
     assert limits is not None
     near = limits(rows_of(X, spoilt)).targets.ravel()
@@ -231,7 +231,7 @@ def test_outliers_hardly_move_a_robust_default(loss, quick):
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(DefaultLearner, "settings", QUICK._replace(first_rows=600, waiting=150))
+    monkeypatch.setattr(DefaultLearner, "settings", QUICKEST._replace(first_rows=600, waiting=150))
     for name, value in QUICK_CORRECTION.items():
         monkeypatch.setattr(f"mercer.sums.correction.{name}", value)
 
@@ -370,7 +370,7 @@ def test_a_risk_goes_on_from_its_file(quick, tmp_path):
     assert loaded.value_at_risk_ == model.value_at_risk_
 
 
-def test_classes_may_come_later_under_a_risk(quick, tmp_path):
+def test_classes_may_come_later_under_a_risk(quick, whole_race, tmp_path):
     rng = np.random.default_rng(4)  # of 8 draws the scores are .84 to 1
     X = rng.normal(size=(240, 2))
     y = np.digitize(X[:, 0], [-0.5, 0.5])

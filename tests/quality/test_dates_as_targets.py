@@ -33,7 +33,9 @@ from mercer_app.report import report_model
 from mercer_app.report.whole import kept_back
 from mercer_app.rows import TableRows
 
-pytestmark = pytest.mark.usefixtures("quickest_race", "few_evaluations", "quick_correction")
+pytestmark = pytest.mark.usefixtures(
+    "quickest_race", "few_evaluations", "quick_correction", "few_steps"
+)
 
 N = 120
 RNG = np.random.default_rng(0)

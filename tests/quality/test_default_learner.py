@@ -27,7 +27,7 @@ from mercer.losses import Hinge, RegressionLoss
 from mercer.maps import Affine
 from mercer.risks import CVaR, Semivariance, Tracker
 from mercer.selection import Candidate, RaceSettings, held_out
-from mercer.sums import CellsPart, GlobalPart, Rows, RowsByNumber
+from mercer.sums import CellsPart, GlobalPart, Rows, RowsByNumber, cells
 from oracles_second_order import exponential_weights, ridge_on_dictionary
 
 #: Rows of each stage with small constants.
@@ -46,9 +46,10 @@ SMALL = Settings(
         kept_rows=48,
         multiples=(0.5, 1.0),
         first_multiple=0,
+        asked_cells=3,
         hopeless=np.inf,  # cells take part in any case
     ),
-    allocation=AllocationSettings(n_points=60, beside_cells=60, n_trees=4),
+    allocation=AllocationSettings(n_points=60, beside_cells=60, n_trees=2),
 )
 
 
@@ -58,6 +59,7 @@ def small(monkeypatch):
     # As the least number of points would be all rows, memory keeps the dictionary small.
     monkeypatch.setattr(allocate, "most_points", lambda memory, n_outputs, **kept: 60)
     monkeypatch.setattr(held_out, "_POINTS", 60)
+    monkeypatch.setattr(cells, "_ASKED", 3)
 
 
 def numbers(n, seed=0, noise=0.1):

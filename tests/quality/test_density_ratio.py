@@ -23,6 +23,7 @@ from oracles_tasks import (
     ratio_objective,
     ratio_solution,
 )
+from quick import take_few_steps
 
 EXPANSIONS = [
     Full(),
@@ -412,7 +413,8 @@ def test_sparse_and_float32_rows_are_like_dense_ones():
 
 
 @pytest.mark.parametrize("expansion", EXPANSIONS, ids=str)
-def test_a_stored_model_goes_on_bit_for_bit(expansion, tmp_path):
+def test_a_stored_model_goes_on_bit_for_bit(expansion, tmp_path, monkeypatch):
+    take_few_steps(monkeypatch)
     X_p, X_q = samples(300, 300)
     path = tmp_path / "model.mercer"
     model = make(expansion=expansion, random_state=0).fit(X_p[:150], X_q[:100])

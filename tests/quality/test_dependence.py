@@ -18,9 +18,9 @@ from mercer.default import learner as default_learner
 from mercer.expansions import Auto
 from mercer.selection import block_length, block_order, race, race_point
 from mercer.sums import Rows
-from quick import QUICK
+from quick import QUICKEST
 
-pytestmark = pytest.mark.usefixtures("quick_race")
+pytestmark = pytest.mark.usefixtures("quickest_race")
 
 #: Of 1,200 rows of a stream, those that the last race before a question is on.
 RACED = race_point(1200 - 1200 // 5)
@@ -283,7 +283,7 @@ def test_other_expansions_hold_out_no_blocks():
 def test_chunks_do_not_cut_what_is_learned(monkeypatch):
     X, y = series(1100)
     whole = KernelRegressor(expansion=few_points(), random_state=0).fit(X, y)
-    monkeypatch.setattr(DefaultLearner, "settings", QUICK._replace(chunk=512))
+    monkeypatch.setattr(DefaultLearner, "settings", QUICKEST._replace(chunk=512))
     pieces = clone(whole).fit(X, y)
     np.testing.assert_array_equal(whole.predict(X), pieces.predict(X))
 

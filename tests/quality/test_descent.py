@@ -23,9 +23,9 @@ from mercer.selection import RaceSettings
 from mercer.sums import KernelBasis, NewtonSteps, correction
 from mercer.sums.newton import products_with
 from oracles_second_order import least_objective, objective_of
-from quick import QUICK
+from quick import QUICKEST
 
-pytestmark = pytest.mark.usefixtures("quick_race", "short_correction")
+pytestmark = pytest.mark.usefixtures("quickest_race", "short_correction")
 
 LOSSES = [
     Huber(0.3),
@@ -38,8 +38,8 @@ LOSSES = [
 @pytest.fixture
 def careful_race(monkeypatch):
     """A race that finds what is good to some hundredths."""
-    race = QUICK.race._replace(pilot_rows=400, small=1000)
-    monkeypatch.setattr(DefaultLearner, "settings", QUICK._replace(race=race))
+    race = QUICKEST.race._replace(pilot_rows=400, small=1000)
+    monkeypatch.setattr(DefaultLearner, "settings", QUICKEST._replace(race=race))
     monkeypatch.setattr(DictionaryFunction, "settings", race)
     monkeypatch.setattr(correction, "_RIDGES", 10.0 ** -np.arange(0.0, 8.0))
     monkeypatch.setattr(correction, "_STEPS", 100)
@@ -215,7 +215,9 @@ def test_units_of_the_inputs_do_not_matter(params):
 
 
 @pytest.mark.parametrize("loss", ["huber", "poisson", Quantile([0.2, 0.8])], ids=str)
-def test_the_race_chooses_the_kernel_and_files_and_streams_go_on_with_it(loss, tmp_path):
+def test_the_race_chooses_the_kernel_and_files_and_streams_go_on_with_it(
+    loss, whole_race, tmp_path
+):
     X, y, _ = friedman(240)
     y = (0.1 * y).round()
     model = KernelRegressor(loss, random_state=0)

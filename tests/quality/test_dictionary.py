@@ -275,7 +275,8 @@ def test_curved_streams_come_close_to_fit():
 
 
 @pytest.mark.parametrize("loss", ["auto", "logistic", "hinge", "softmax"])
-def test_classes_may_come_late_to_curved_losses(loss):
+def test_classes_may_come_late_to_curved_losses(loss, monkeypatch):
+    take_few_steps(monkeypatch)
     n = 800
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(n, 2))
@@ -299,7 +300,8 @@ def test_classes_may_come_late_to_curved_losses(loss):
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge"])
-def test_rankers_order_rows(loss):
+def test_rankers_order_rows(loss, monkeypatch):
+    take_few_steps(monkeypatch)
     model = KernelRanker(loss, kernel=KERNEL, expansion=Dictionary(40), random_state=0)
     some = slice(150)
     assert model.fit(X[some], Y[some] > 0.0).score(X, Y > 0.0) > 0.95

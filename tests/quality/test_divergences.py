@@ -35,6 +35,7 @@ from oracles_tasks import (
     relative_novelty,
     two_sample_solution,
 )
+from quick import take_few_steps
 
 RATIO = KullbackLeibler("ratio")
 #: Each with its name in the oracles, and what f is there.
@@ -212,9 +213,8 @@ def test_steps_are_those_of_the_paper(divergence):
 @pytest.mark.parametrize(
     ("divergence", "expansion"),
     [
-        (one, expansion)
+        (one, (Dictionary(150), KOMP(), RandomFeatures(mode="faithful"))[i % 3])
         for i, one in enumerate(ALL[1:6])
-        for expansion in (Dictionary(150), (KOMP(), RandomFeatures(mode="faithful"))[i % 2])
     ],
     ids=repr,
 )
@@ -262,7 +262,7 @@ EXPANSIONS = [KOMP(max_size=20), Budget(60), Dictionary(60), RandomFeatures(mode
 
 @pytest.mark.parametrize(
     ("divergence", "expansion"),
-    [(one, EXPANSIONS[i % len(EXPANSIONS)]) for i, one in enumerate(ALL * 2)],
+    [(one, EXPANSIONS[i % len(EXPANSIONS)]) for i, one in enumerate(ALL)],
     ids=repr,
 )
 def test_known_ratios_are_found(divergence, expansion):
@@ -303,7 +303,8 @@ def test_p_values_are_uniform_under_the_null():
 
 
 @every
-def test_a_stored_model_goes_on_bit_for_bit(divergence, tmp_path):
+def test_a_stored_model_goes_on_bit_for_bit(divergence, tmp_path, monkeypatch):
+    take_few_steps(monkeypatch)
     X_p, X_q = samples(100, 100)
     model = DensityRatio(f_divergence=divergence, random_state=0).fit(X_p[:60], X_q[:60])
     model.save(tmp_path / "model")

@@ -28,7 +28,9 @@ from mercer.losses import Quantile
 from mercer.numerics.attribution import shapley_values, total_effects
 from oracles_explaining import mixed, shapley_by_orders, total_effects_by_hand
 
-pytestmark = pytest.mark.usefixtures("quick_race", "few_evaluations", "quick_correction")
+pytestmark = pytest.mark.usefixtures(
+    "quickest_race", "few_evaluations", "quick_correction", "few_steps"
+)
 
 N, D = 400, 5
 
@@ -573,7 +575,7 @@ def test_models_without_rows_ask_for_some(rng):
 
 @pytest.mark.parametrize("constant", [0.0, 5.0, 1e6])
 @pytest.mark.parametrize("expansion", ["auto", "komp"])
-def test_nothing_matters_to_a_constant(constant, expansion, rng):
+def test_nothing_matters_to_a_constant(whole_race, constant, expansion, rng):
     X = rng.normal(size=(200, 3))
     model = KernelRegressor(expansion=expansion, random_state=0).fit(X, np.full(200, constant))
     assert_array_equal(model.feature_importances_, 0.0)

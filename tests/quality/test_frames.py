@@ -223,9 +223,10 @@ def test_columns_of_all_types_are_encoded_as_table_models_do(kind, way, tmp_path
     assert names == known.feature_names_out()
     answers = getattr(twin, ask)(known.transform(seen))
     assert np.array_equal(getattr(model, ask)(table), answers)
-    model.save(tmp_path / "model")
-    loaded = load_model(tmp_path / "model")
-    assert np.array_equal(getattr(loaded, ask)(table), answers)
+    if way in ("pandas", "objects"):  # files do not know what frames there were
+        model.save(tmp_path / "model")
+        loaded = load_model(tmp_path / "model")
+        assert np.array_equal(getattr(loaded, ask)(table), answers)
 
 
 @pytest.mark.parametrize("way", sorted(WAYS))

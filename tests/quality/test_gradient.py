@@ -18,6 +18,7 @@ from mercer.losses import AbsoluteError, Huber, Squared
 from mercer.maps import full_metric
 from mercer.objectives import Batch, LocalChanges
 from mercer.schedules import InverseTime
+from quick import take_few_steps
 
 SLOPES = {
     "squared": lambda r: r,
@@ -84,7 +85,8 @@ def test_a_row_alone_teaches_nothing():
 
 @pytest.mark.parametrize("loss", SLOPES)
 @pytest.mark.parametrize("expansion", [KOMP(), Dictionary(60)], ids=repr)
-def test_every_loss_goes_with_dictionaries(loss, expansion):
+def test_every_loss_goes_with_dictionaries(loss, expansion, monkeypatch):
+    take_few_steps(monkeypatch)
     X, y = surface()
     model = KernelGradient(loss, width=0.4, expansion=expansion, random_state=0).fit(X, y)
     exact = true_gradient(X)
@@ -245,7 +247,8 @@ def test_equal_weights_are_none_and_rows_of_weight_0_teach_nothing():
     [KOMP(), Budget(40, "project"), Dictionary(30), RandomFeatures(mode="faithful")],
     ids=repr,
 )
-def test_a_stored_model_goes_on_bit_for_bit(expansion, tmp_path):
+def test_a_stored_model_goes_on_bit_for_bit(expansion, tmp_path, monkeypatch):
+    take_few_steps(monkeypatch)
     X, y = surface(200)
     model = KernelGradient(expansion=expansion, random_state=0).partial_fit(X[:100], y[:100])
     model.save(tmp_path / "model")

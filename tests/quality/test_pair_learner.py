@@ -43,7 +43,7 @@ def make(
     )
 
 
-def rows(n=150, seed=0, *, groups=1, weighted=False, dtype=np.float64, repeated=True):
+def rows(n=100, seed=0, *, groups=1, weighted=False, dtype=np.float64, repeated=True):
     generator = np.random.default_rng(seed)
     X = generator.normal(size=(n, 3)).astype(dtype)
     if repeated:
@@ -125,7 +125,7 @@ BUFFERS = [FIFO(8), PerClassFIFO(5), Reservoir(8), Everything()]
     covering(MATRICES, PATTERNS, BUFFERS, [1, 3]),
 )
 def test_compiled_matrices_are_those_in_python(expansion, pattern, buffer, groups):
-    if isinstance(buffer, Everything) and expansion.limit() < 150:
+    if isinstance(buffer, Everything) and expansion.limit() < 100:
         buffer = FIFO(3)
     parts = Logistic(), PairKernel(pattern), PATTERNS[pattern], buffer, "opposite"
     data = rows(groups=groups, weighted=groups > 1)
@@ -236,7 +236,7 @@ def test_compiled_steps_in_single_precision():
 @pytest.mark.parametrize("pattern", ["difference", "product"])
 def test_a_stream_may_be_cut_anywhere(pattern):
     parts = Logistic(), PairKernel(pattern), "difference", PerClassFIFO(5), "opposite"
-    X, targets, weights = rows()
+    X, targets, weights = rows(150)
     whole = make(Pairwise(*parts), KOMP(tolerance=1e-4, max_size=40))
     whole.learn(X, targets, weights)
     pieces = make(Pairwise(*parts), KOMP(tolerance=1e-4, max_size=40))
@@ -253,7 +253,7 @@ def test_points_of_the_buffer_stay_in_the_dictionary(cls, expansion, kernel):
     # Wide kernels make points dependent: those have no slot, all others must be where it says.
     objective = cls(Logistic(), PairKernel("difference"), "sign", PerClassFIFO(5), "opposite")
     learner = make(objective, expansion, kernel=kernel)
-    X, targets, weights = rows()
+    X, targets, weights = rows(150)
     for cut in np.array_split(np.arange(len(X)), 10):
         learner.learn(X[cut], targets[cut], weights[cut])
         function, kept = learner.function, objective.kept

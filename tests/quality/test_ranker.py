@@ -46,7 +46,7 @@ def test_other_expansions_rank(expansion):
     assert fitted(expansion=expansion).score(X, Y) > 0.95
 
 
-@pytest.mark.parametrize("ridge", [0.05, 1.0, 100.0])
+@pytest.mark.parametrize("ridge", [0.05, 100.0])
 @pytest.mark.parametrize(
     "expansion", ["auto", Full(), KOMP(max_size=200), "random_features"], ids=str
 )

@@ -18,7 +18,7 @@ from mercer.losses import AbsoluteError, EpsilonInsensitive, Huber, Quantile
 from mercer.maps import Standardize
 from mercer.schedules import Relative
 
-pytestmark = pytest.mark.usefixtures("quickest_race", "quick_correction")
+pytestmark = pytest.mark.usefixtures("quickest_race", "quick_correction", "few_steps")
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-3.0, 3.0, size=(300, 2))

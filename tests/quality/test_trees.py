@@ -20,7 +20,7 @@ from mercer.numerics.trees import binned, grow
 from mercer.sums import LeafFeatures, Rows, Statistics, TreesPart
 from mercer.sums.leaves import _FOLDS
 from mercer.sums.ridge import RIDGES
-from quick import QUICK
+from quick import QUICKEST
 
 
 def steps(n, n_outputs=1, seed=0, noise=0.1, weighted=True):
@@ -324,7 +324,7 @@ def test_a_ridge_of_ones_own_is_kept_even_if_it_is_none():
 @pytest.fixture
 def quick(monkeypatch):
     """Races on few rows."""
-    monkeypatch.setattr(DefaultLearner, "settings", QUICK)
+    monkeypatch.setattr(DefaultLearner, "settings", QUICKEST)
 
 
 def jumps(n, seed=0, n_columns=12):
@@ -339,7 +339,7 @@ def test_targets_that_jump_are_learned_by_trees(n, monkeypatch):
     scores = []
     settings = DefaultLearner.settings
     if n > 600:
-        settings = settings._replace(race=QUICK.race)
+        settings = settings._replace(race=QUICKEST.race)
     for least in (100, 10**9):
         allocation = settings.allocation._replace(least_for_trees=least)
         with monkeypatch.context() as patch:

@@ -74,12 +74,12 @@ def test_a_series_is_learned_as_well_from_a_file_as_by_fit(tmp_path, monkeypatch
 
 def test_a_stopped_run_goes_on_in_the_same_order(tmp_path, monkeypatch):
     monkeypatch.setattr(_row_stream, "_CHUNK", 1024)
-    data, options = write(tmp_path / "d.parquet"), {"kernel": Gaussian(1.0)}
-    whole = FileTraining(data, "y", options=options).start()
+    data = write(tmp_path / "d.parquet")
+    whole = FileTraining(data, "y").start()
     whole.run(tmp_path / "whole")
-    stopped = FileTraining(data, "y", options=options).start()
+    stopped = FileTraining(data, "y").start()
     assert not stopped.run(tmp_path / "m", checkpoint_every=1, callback=lambda progress: True)
-    again = FileTraining(data, "y", options=options).resume(tmp_path / "m.checkpoint")
+    again = FileTraining(data, "y").resume(tmp_path / "m.checkpoint")
     assert again.run(tmp_path / "m")
     assert again.rows_.estimator.block_length_ == 50
     assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()

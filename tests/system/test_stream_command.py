@@ -207,7 +207,7 @@ def standard_input(path):
         os.close(before)
 
 
-@pytest.mark.parametrize("kind", ["file", "stdin"])
+@pytest.mark.parametrize("kind", ["file", "folder", "stdin"])
 def test_a_run_killed_again_and_again_ends_as_one_that_was_not(kind, make, rng):
     n = 400
     if kind == "file":
@@ -215,6 +215,8 @@ def test_a_run_killed_again_and_again_ends_as_one_that_was_not(kind, make, rng):
         lost = set(range(0, n, 50))
         source.write_text(json_lines(late(rows_of(n), 30, lost)))
         more = ["--key", "id", "--max-waiting", "25"]
+    elif kind == "folder":
+        source, more = folder_of_files(rows_of(n), make("data")), ["--exclude", "id"]
     else:
         source, more = make("data") / "rows.csv", ["--exclude", "id"]
         source.write_text(csv_lines(rows_of(n)))
@@ -223,7 +225,7 @@ def test_a_run_killed_again_and_again_ends_as_one_that_was_not(kind, make, rng):
     assert run(*words_of(source, plain, *more)) == 0
     length = (plain / "said.jsonl").stat().st_size
     words = words_of(address, broken, *more)
-    # Once: `test_it_goes_on_after_any_row` tries all places and sources, in this process.
+    # Once: `test_it_goes_on_after_any_row` tries all places, in this process.
     n_bytes = rng.integers(1, length // 2)
     assert killed(words, stdin, n_bytes, broken, "said.jsonl") == -signal.SIGKILL
     # What the last killed run left behind its last checkpoint may be cut anywhere.

@@ -357,7 +357,8 @@ def pairwise(c, theta, n_rows):
     half = G / 2  # its differences are the optimum
     slopes = expit(-2 * (half[:, None] - half)) ** 2
     variance = 2 * np.mean(pairs * slopes * 4 * (2 - 2 * K))
-    norms, excess = [], []
+    norms, excess, apart = [], [], []
+    known = {"kernel_bound": 2.0, "solution_norm": NORM / 2, "variance": variance}
     for _ in range(10):
         g, a, seen = np.zeros(60), np.zeros(60), {1.0: np.zeros(60), -1.0: np.zeros(60)}
         for t in range(1, n_rows + 1):
@@ -373,12 +374,20 @@ def pairwise(c, theta, n_rows):
             seen[y][point] += 1
         norms.append(math.sqrt(a @ K @ a))
         excess.append(pair_risk(g) - pair_risk(half))
-    rate = theory.pairwise_rate(
-        steps, "logistic", kernel_bound=2.0, solution_norm=NORM / 2, variance=variance
-    )
+        apart.append(norms[-1] ** 2 - a @ G + (NORM / 2) ** 2)
+    rate = theory.pairwise_rate(steps, "logistic", **known)
     norm = theory.pairwise_norm(steps, "logistic", n_rows)
+    distance = theory.pairwise_distance(steps, "logistic", n_rows, **known)
     setting = f"c {c}, theta {theta}, {n_rows:,} rows"
     return [
+        row(
+            "Ying & Zhou",
+            "squared distance, learned from pairs (Lemma 3)",
+            setting,
+            distance,
+            np.mean(apart),
+            (NORM / 2) ** 2,
+        ),
         row("Ying & Zhou", "norm, learned from pairs (Lemma 4)", setting, norm, max(norms)),
         row(
             "Ying & Zhou",

@@ -127,6 +127,14 @@ def pointwise_recursion(c, theta, alpha, A, D, D_bar, T):
     return np.array(R)
 
 
+def pairwise_distances(steps, L, kappa2, norm, variance):
+    """Lemma 3's recursion with equality; ``steps`` are gamma_2, gamma_3, ..."""
+    E = norm**2
+    for j, g in enumerate(steps, 2):
+        E = (1 + (32 * kappa2**2 * L**2 + 1) * g**2) * E + variance * (2 * g**2 + 1 / (j - 1))
+        yield E
+
+
 def pairwise_recursion(c, theta, L, kappa2, slope_0, bound, C_phi2, norm, variance, mu, T):
     """Bounds of R_1..R_T by Lemma 8, its last term twice as printed, and by smoothness."""
     growth = math.exp((1 + 32 * kappa2**2 * L**2) * c**2 / (2 * theta - 1))

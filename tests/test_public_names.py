@@ -334,6 +334,7 @@ NAMES = {
         "check_steps",
         "colk_model_order",
         "packing_number",
+        "pairwise_distance",
         "pairwise_norm",
         "pairwise_rate",
         "polk_bias",

@@ -1,5 +1,6 @@
 """Bounds of the papers against their recursions, closed forms, brute force and small runs."""
 
+import itertools
 import math
 import warnings
 from functools import partial
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from scipy.special import expit
 
 import oracles_pairwise
 import oracles_theory as oracles
@@ -443,6 +445,65 @@ def test_rate_of_algorithm_2_is_above_its_recursion(
 
 
 @pytest.mark.parametrize("loss", SMOOTH)
+@given(
+    theta=number(0, 1),
+    c=number(1e-3, 1),
+    kappa2=number(0.5, 4),
+    norm=number(0.1, 5),
+    variance=number(0, 2),
+)
+@settings(max_examples=12, deadline=None, derandomize=True)
+def test_distance_of_pairs_is_above_its_recursion(loss, theta, c, kappa2, norm, variance):
+    loss, steps = SMOOTH[loss], PowerDecay(c, theta)
+    given_ = {"kernel_bound": kappa2, "solution_norm": norm, "variance": variance}
+    sizes = [steps(t) for t in range(2, 41)]
+    run = oracles.pairwise_distances(sizes, loss.hoelder_constant, kappa2, norm, variance)
+    for t, distance in enumerate(run, 2):
+        assert distance <= theory.pairwise_distance(steps, loss, t, **given_) * (1 + 1e-12)
+    assert theory.pairwise_distance(steps, loss, 1, **given_) == norm**2 + 4 * variance
+    if theta > 0.5:  # (3.12), which the rates of Theorems 3 and 4 begin with
+        growth = (1 + 32 * (kappa2 * loss.hoelder_constant) ** 2) * c**2 / (2 * theta - 1)
+        loose = math.log(norm**2 + variance * (4 + math.log(40))) + growth
+        got = theory.pairwise_distance(steps, loss, 40, **given_)
+        assert math.isinf(got) or math.log(got) <= loose + 1e-9
+
+
+def test_distance_of_pairs_is_above_that_of_all_streams():
+    """Rows at -1 and 1, three of ten labels wrong; f(x, x') is a number times x - x'."""
+    chance = {(x, y): 0.35 if x == y else 0.15 for x in (-1, 1) for y in (-1, 1)}
+    best = math.log(0.7 / 0.3) / 2
+
+    def gradient(f, row, partner):
+        apart, labels = row[0] - partner[0], row[1] - partner[1]
+        return -expit(-labels * f * apart) * labels * apart
+
+    def mean(power, n):
+        """Mean of a power of the mean gradient at the optimum of a row's pairs with others."""
+        streams = itertools.product(chance, repeat=n + 1)
+        return sum(
+            math.prod(chance[row] for row in rows)
+            * np.mean([gradient(best, rows[-1], row) for row in rows[:-1]]) ** power
+            for rows in streams
+        )
+
+    variance = mean(2, 1)
+    assert abs(mean(1, 1)) < 1e-12
+    # All pairs of a step share a row, so their mean is noisier than that of independent pairs.
+    assert 1.5 * variance / 4 < mean(2, 4) < variance
+    steps, n_rows = PowerDecay(0.06, 0.4), 6
+    squared = np.zeros(n_rows + 1)
+    for rows in itertools.product(chance, repeat=n_rows):
+        f, weight = 0.0, math.prod(chance[row] for row in rows)
+        for t in range(1, n_rows + 1):
+            if t > 1:
+                f -= steps(t) * np.mean([gradient(f, rows[t - 1], row) for row in rows[: t - 1]])
+            squared[t] += weight * (f - best) ** 2
+    given_ = {"kernel_bound": 4.0, "solution_norm": best, "variance": variance}
+    for t in range(1, n_rows + 1):
+        assert squared[t] <= theory.pairwise_distance(steps, "logistic", t, **given_)
+
+
+@pytest.mark.parametrize("loss", SMOOTH)
 def test_norm_of_pairs_has_the_constant_of_lemma_4(loss):
     steps = PowerDecay(0.3, 0.6)
     squared = oracles_pairwise.LOSSES[loss].norm_constant * sum(map(steps, range(2, 31)))
@@ -651,6 +712,14 @@ BOX = theory.Box((1.0,))
         ),
         (lambda: theory.check_steps(0.1, "logistic", kernel_bound=math.nan), "`kernel_bound`"),
         (lambda: theory.pairwise_norm(lambda t: -1.0, "logistic", 5), "`schedule`"),
+        (
+            lambda: theory.pairwise_distance(lambda t: math.nan, "logistic", 5, **OF_PAIRS),
+            "`schedule`",
+        ),
+        (
+            lambda: theory.pairwise_distance(0.1, "logistic", 5, **OF_PAIRS | {"variance": -1.0}),
+            "`variance`",
+        ),
         (lambda: theory.Rate(1.0, 0.5)(0), "`n_rows`"),
         (lambda: theory.packing_number(Gaussian(1.0), BOX, 1e-9), "`distance`.*told apart"),
         (lambda: theory.packing_number(Gaussian(1.0), theory.Box(1.0), 0.5), r"Box\(\(1.0,\)\)"),

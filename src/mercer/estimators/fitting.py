@@ -494,7 +494,7 @@ class KernelEstimator(Estimator):
 
     def _fit(self, given: Given, callback: Callback = None) -> Self:
         """Learn all rows from scratch, in ``n_passes`` passes; on failure restore the old state."""
-        with all_or_nothing(self):
+        with all_or_nothing(self), jobs(self.n_jobs):
             plan = self.plan()
             self._check(plan)
             self._check_ignored(plan)
@@ -516,8 +516,7 @@ class KernelEstimator(Estimator):
             report = Reporter(learner, n_rows, data.targets.rows_per_sample, callback, self.verbose)
             orders = self._orders(data, passes.n_passes, generator)
             rows = self._visited(data.X)
-            with jobs(self.n_jobs):
-                learner.learn_passes(rows, encoded, data.weights, orders, report)
+            learner.learn_passes(rows, encoded, data.weights, orders, report)
             self._find_level(data.X, encoded, data.weights)
             self._look_at_order(given, data, encoded)
         return self
@@ -532,7 +531,7 @@ class KernelEstimator(Estimator):
         plan = self.plan(given.X if first and not told else None)
         self._check(plan)
         self._check_ignored(plan if first else None)
-        with all_or_nothing(self):
+        with all_or_nothing(self), jobs(self.n_jobs):
             data = self._checked(given, None if first else self.targets_, plan)
             if first:
                 self._meet(data)
@@ -569,12 +568,11 @@ class KernelEstimator(Estimator):
         encoded = self.targets_.encode(data.y, data.groups)
         X = self._image(data.X)
         self.targets_, rows = self.targets_.with_partners(X, encoded, data.weights)
-        with jobs(self.n_jobs):
-            if isinstance(learner, DefaultLearner):
-                learner.in_time |= held_by.time is not None
-                learner.learn(*rows, held_by.groups)
-            else:
-                learner.learn(*rows)
+        if isinstance(learner, DefaultLearner):
+            learner.in_time |= held_by.time is not None
+            learner.learn(*rows, held_by.groups)
+        else:
+            learner.learn(*rows)
 
     def _orders(
         self, data: Data, n_passes: int, generator: np.random.RandomState

@@ -182,7 +182,7 @@ class TreesPart(BasisPart):
         whole = self._on(self.map)
         whole.ridge = self.ridge
         whole._fit(rows)
-        self.coefficients = whole.coefficients
+        self.coefficients = np.ascontiguousarray(whole.coefficients)  # as in files
         self.is_exact = True  # no sums: further rows need a new fit to all rows
         return np.concatenate(predictions)
 

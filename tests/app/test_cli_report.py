@@ -68,14 +68,15 @@ def test_rows_kept_back_are_predicted_as_the_error_says(homes, tmp_path):
     training = FileTraining(homes, "price", exclude=exclude).start()
     training.run(tmp_path / "m.mercer")
     seen = seen_rows(training.rows_, homes)
-    prices = pd.read_parquet(homes)["price"].to_numpy()
-    assert np.isin(np.round(seen.truth, 3), np.round(prices, 3)).all()
+    data = pd.read_parquet(homes).set_index(["a", "b"])
+    found = data.loc[pd.MultiIndex.from_arrays([seen.columns["a"], seen.columns["b"]])]
+    assert_allclose(seen.truth, found["price"], atol=1e-3)
     mse = np.mean((seen.truth - seen.middle) ** 2)
     # The loss is noted before the level of the scores, which is found last.
-    assert_allclose(mse, 2.0 * training.model_.history_.loss[-1], rtol=1e-4)
-    # They are not learned by heart.
-    learned = training.model_.predict(pd.read_parquet(homes))
-    assert np.mean((learned - prices) ** 2) < mse
+    assert_allclose(mse, 2.0 * training.model_.history_.loss[-1], rtol=1e-3)
+    # They are not learned by heart, as they are in the end.
+    learned = training.model_.predict(found.reset_index())
+    assert np.mean((learned - seen.truth) ** 2) < 0.9 * mse
 
 
 def test_classes_are_judged_by_rows_kept_back_with_their_columns(homes, tmp_path):

@@ -27,8 +27,9 @@ def few_points():
         yield
 
 
-def write(path, n=3030, *, classes=False, shuffled=False):
-    X, y = series(n, seed=3)
+def write(path, n=3030, *, classes=False, shuffled=False, later=0):
+    """Write the first ``n`` rows of a series, which goes on for some ``later`` ones."""
+    X, y = (rows[:n] for rows in series(n + later, seed=3))
     if shuffled:
         order = np.random.default_rng(0).permutation(n)
         X, y = X[order], y[order]
@@ -62,7 +63,7 @@ def test_a_series_is_learned_as_well_from_a_file_as_by_fit(tmp_path, monkeypatch
     monkeypatch.setattr(DefaultLearner, "settings", QUICK)
     X, _ = series(6060, seed=3)
     out = tmp_path / "m"
-    fitted(write(tmp_path / "d.parquet"), out, options={"kernel": "auto"})
+    fitted(write(tmp_path / "d.parquet", later=3030), out, options={"kernel": "auto"})
     late = pa.table({f"x{i}": X[3030:, i] for i in range(4)})
     useful = np.sin(3.0 * X[3030:, 0])
     error = np.mean((load_model(out).predict(late) - useful) ** 2)

@@ -43,6 +43,7 @@ POOL = draw_pool(SETTINGS["G"], n_test=300, n_rows=2400)
 
 METHODS = [
     colk("moments", moments(2.0)),
+    colk("variance", moments(2.0, order=2)),
     colk("semideviation, tracked", UpperSemideviation(units=0.5)),
     colk("cvar", CVaR(0.5, units=0.5), alpha=0.05),
     polk("polk", 0.05),
@@ -74,7 +75,7 @@ def test_every_method_learns_most_of_the_function_and_goes_on_where_it_stopped(m
     assert run.model_order == at_once.model_order <= 50
 
 
-def colk_in_the_units_of_the_paper(training, clip, alpha, beta, clamp):
+def colk_in_the_units_of_the_paper(training, clip, alpha, beta, clamp, order):
     """COLK, eq. (47), word for word on all points: f(x) = sum w k(d, x), no compression."""
     kernel = Gaussian(0.06)
     points, w, old, g = np.empty((0, 1)), np.empty(0), np.empty(0), None
@@ -85,7 +86,7 @@ def colk_in_the_units_of_the_paper(training, clip, alpha, beta, clamp):
         g = r2**2 if g is None else (1 - beta) * (g - before) + r2**2
         g = max(g, 0.0)
         z = r**2 - g
-        a = 1 + 0.1 * (2 * z + 3 * z**2 + 4 * z**3)
+        a = 1 + 0.1 * sum(p * z ** (p - 1) for p in range(2, order + 1))
         a = max(a, 0.0) if clamp else a
         own, other = a * 2 * r, (1 - a) * 2 * r2
         factor = min(1.0, clip / max(abs(own), abs(other)))
@@ -95,11 +96,12 @@ def colk_in_the_units_of_the_paper(training, clip, alpha, beta, clamp):
     return lambda X: kernel(X, points) @ w
 
 
-@pytest.mark.parametrize("clamp", [True, False])
-def test_the_printed_update_comes_out_with_the_units_of_the_library(clamp):
+@pytest.mark.parametrize(("clamp", "order"), [(True, 4), (False, 4), (True, 2)])
+def test_the_printed_update_comes_out_with_the_units_of_the_library(clamp, order):
     training = POOL.training_set(1, 60)
-    expected = colk_in_the_units_of_the_paper(training, 2.0, ALPHA, 0.01, clamp)(POOL.test.X)
-    method = colk("", moments(2.0, clamp=clamp), expansion=Full())
+    predict = colk_in_the_units_of_the_paper(training, 2.0, ALPHA, 0.01, clamp, order)
+    expected = predict(POOL.test.X)
+    method = colk("", moments(2.0, clamp=clamp, order=order), expansion=Full())
     assert_allclose(method.learn(training).predict(POOL.test.X), expected, rtol=1e-7, atol=1e-9)
 
 

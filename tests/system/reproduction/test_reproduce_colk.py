@@ -229,6 +229,28 @@ def test_figures_show_finite_lines_and_label_their_axes(name, data):
         assert ax.get_ylabel() or len(ax.get_yticklabels()) == len(ax.lines[0].get_ydata())
 
 
+def test_one_pass_says_where_colk_is_below_others_and_below_itself_before(data):
+    result, _, _ = quick("colk-fig1", data)
+    below, before = result.notes[-2:]
+    ends = {(row["setting"][0], row["method"]): row for row in result.rows}
+    counts = {target.name: target.measured for target in result.targets}
+    for column, measure in (("objective, t = 150", "objective"), ("variation", "variation")):
+        rival = "POLK, step .02"
+        found = [
+            letter
+            for letter in "AG"
+            if ends[letter, "COLK, clip 2"][column] < ends[letter, rival][column]
+        ]
+        assert f"`{rival}` in {'all' if len(found) == 2 else ' '.join(found) or 'none'}" in below
+        name = f"settings, of 2, where COLK's {measure} is below that of {rival}"
+        assert counts.get(name, len(found)) == len(found)
+    own = [ends[letter, "COLK, clip 2"] for letter in "AG"]
+    assert all(row["objective, t = 150"] < row["objective, t = 37"] for row in own)
+    assert "objective in all" in before
+    # The paper's POLK varies most from one training set to the next.
+    assert "A lower variation: `POLK, step .5` in all" in below
+
+
 def test_the_twenty_sets_say_where_the_claim_of_the_paper_holds(data):
     result, _, _ = quick("colk-fig2", data)
     claims = [note for note in result.notes if note.startswith("The claim for COLK")]

@@ -222,22 +222,30 @@ OPENINGS = {
         "of it was tuned. With 256 principal axes of the predicates, errors are much larger.",
     ),
     "colk-fig1": Opening(
-        "While COLK learns, the mean plus the variance of the loss falls. COLK does as well "
-        "as a network of radial basis functions (RBFs) that has more than twice as many "
-        "units. BSGD is less accurate. The functions that POLK learns change more from one "
-        "training set to the next.",
-        "We learned one function from noisy rows with several kinds of outliers. We ran COLK,"
-        " POLK with the paper's step and with COLK's step, BSGD, NPBSGD, BSGD on COLK's objective "
-        "(`comp-BSGD`), an RBF network of 50 centres trained in two ways (SCGD and NASA), and "
-        "Huber's loss. COLK minimises the mean plus moments 2 to 4 of the loss. "
-        "The table shows the mean plus the variance of the loss (`objective`), the error to "
-        "the true function, and the number of points along one pass. "
-        "A figure shows the learned functions of two training sets.",
-        "COLK needs less than half the points of the network and comes nearer to the "
-        "function. POLK with the paper's step is much worse. With COLK's step and without "
-        "outliers POLK is as good as COLK. Huber's loss is about as good as COLK without "
-        "outliers and in setting G. It is better in setting B. The two ways to train the network "
-        "come to about the same. NPBSGD ends with many more points and is less accurate.",
+        "While COLK learns, the mean plus the variance of the loss falls. It comes about as low as "
+        "with a network of radial basis functions (RBFs) that has more than twice as many units, "
+        "and lower than with BSGD, which is less accurate. The test error falls, too. The number "
+        "of points settles, with and without outliers. The functions that POLK learns change more "
+        "from one training set to the next.",
+        "We learned one function from noisy rows, in ten kinds of noise, A to J, from twenty "
+        "training sets each. We ran COLK, POLK with the paper's step and with COLK's step, BSGD, "
+        "NPBSGD, BSGD on COLK's objective (`comp-BSGD`), an RBF network of 50 centres trained in "
+        "two ways (SCGD and NASA), and Huber's loss. COLK minimises the mean plus moments 2 to 4 "
+        "of the loss, as in the paper. We also ran it with the variance alone (`moment 2 only`). "
+        "The steps of the rivals are not tuned here. The table shows the mean plus the variance of "
+        "the loss (`objective`), the error to the true function, the test error, how much the "
+        "learned function varies over the training sets, and the number of points. Figures show "
+        "one pass in setting G, and the learned functions of two training sets.",
+        "COLK's objective still falls after 600 steps in nine of ten settings. It ends within 3 % "
+        "of the network's in all ten, but below BSGD's in seven only. In all ten COLK ends nearer "
+        "to the function than the network and BSGD. Against a network with tuned steps "
+        "([colk-fig2](#colk-fig2)) it does so in eight. COLK needs less than half the points of "
+        "the network in nine settings. In H, where the inputs have twice the range, it has 42.45 "
+        "on average. POLK with the paper's step varies more from one training set to the next in "
+        "all ten, and with COLK's step in nine. Huber's loss has COLK's limit on the slopes "
+        "(`clip 2`) and no risk. It is nearer to the function than COLK in all ten, and it varies "
+        "less. So the risk adds nothing here. With the variance alone COLK is nearer to the "
+        "function than with moments 2 to 4 in nine settings.",
     ),
     "colk-fig2": Opening(
         "Over twenty training sets COLK has the lowest mean error and the lowest spread of errors.",

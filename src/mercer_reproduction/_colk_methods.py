@@ -56,25 +56,28 @@ def tolerance_of(alpha: float) -> float:
 def moments(
     clip: float | None = None,
     *,
+    order: int = 4,
     weight: float = 0.1,
     positive: bool = False,
     clamp: bool = True,
     rule: str = "momentum",
     pairs: str = "stream",
 ) -> CentralMoments:
-    """Mean plus 0.1 times the central moments 2 to 4 of the squared loss (COLK, eq. (46)-(47)).
+    """Mean plus 0.1 times central moments of the squared loss, 2 to 4 (COLK, eq. (46)-(47)).
 
     Parameters
     ----------
     clip : float or None, default=None
         Largest coefficient over the step size, in the paper's units.
+    order : int, default=4
+        The highest moment; 2 is mean plus variance, which the paper's Fig. 1(a) shows.
     weight, positive, clamp
         As in :class:`mercer.risks.CentralMoments`.
     rule, pairs : str, default="momentum" and "stream"
         Of the tracker, whose rate is 0.01.
     """
     return CentralMoments(
-        4,
+        order,
         weight=weight,
         positive=positive,
         units=UNIT,

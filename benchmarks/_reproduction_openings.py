@@ -41,9 +41,10 @@ OPENINGS = {
         "On images of digits POLK errs little with few points. With equally many points it "
         "errs less than BSGD.",
         "We trained a multi-class SVM and a multi-class logistic regression on the pixels of "
-        "MNIST. We ran POLK with two tolerances for each. We ran it beside LIBSVM and L-BFGS "
+        "MNIST. We ran POLK with two tolerances for each. We ran it beside LIBSVM, L-BFGS "
         "on a part of the rows, the three kinds of BSGD, and NPBSGD.",
-        "POLK reaches the paper's error and about the paper's number of points. This needs "
+        "POLK reaches the paper's error and about the paper's number of points, and LIBSVM "
+        "errs on 1.43 % (paper: 1.50) with 16,523 points (16,118). For POLK this needs "
         "tolerance factors K that are a tenth of the printed ones. With the printed K nothing"
         " is learned, because every new point is removed again. POLK errs less than BSGD that"
         " removes points. BSGD that merges points errs less than POLK, so that the paper's "

@@ -41,9 +41,10 @@ OPENINGS = {
         "On images of digits POLK errs little with few points. With equally many points it "
         "errs less than BSGD.",
         "We trained a multi-class SVM and a multi-class logistic regression on the pixels of "
-        "MNIST. We ran POLK with two tolerances for each. We ran it beside LIBSVM and L-BFGS "
+        "MNIST. We ran POLK with two tolerances for each. We ran it beside LIBSVM, L-BFGS "
         "on a part of the rows, the three kinds of BSGD, and NPBSGD.",
-        "POLK reaches the paper's error and about the paper's number of points. This needs "
+        "POLK reaches the paper's error and about the paper's number of points, and LIBSVM "
+        "errs on 1.43 % (paper: 1.50) with 16,523 points (16,118). For POLK this needs "
         "tolerance factors K that are a tenth of the printed ones. With the printed K nothing"
         " is learned, because every new point is removed again. POLK errs less than BSGD that"
         " removes points. BSGD that merges points errs less than POLK, so that the paper's "
@@ -91,8 +92,10 @@ OPENINGS = {
         "the error of DSG falls with the steps. We also measured what the other modes of this"
         " library and other solvers reach in which CPU time.",
         "The error of the averaged model falls like 1/t for the first hundred steps. After "
-        "that it falls more slowly. Cyclic mode reaches a smaller error than the paper's "
-        "plain steps in much less time.",
+        "that it falls more slowly. After 65,536 rows it is 9.5e-5, that of NORMA is 7.2e-5, and "
+        "that of k-SDCA 2.4e-4. Pegasos with a squared loss does not come near: its first steps "
+        "are far too long. Cyclic mode reaches a smaller error than the paper's plain steps in "
+        "much less time.",
     ),
     "dsg-gp": Opening(
         "DSG comes near the mean and the variance that a Gaussian process predicts. It is "
@@ -101,7 +104,7 @@ OPENINGS = {
         "a mean and a variance at each point. On 2,048 rows the exact posterior can be "
         "computed. We measured how near DSG and the other ways of the library come to it.",
         "At all 1,024 points DSG comes as near to the exact mean and variance as NORMA does with "
-        "the same number of steps. That is what the paper says. But DSG takes four times NORMA's "
+        "the same number of steps. That is what the paper says. But DSG takes several times NORMA's "
         "CPU time for them. After 1,500 steps its error of the mean is still a fifth of the size "
         "of the mean, and its error of the variance half of the variance. One operator for all "
         "points, the paper's other way to the variance, errs by many times the variance, whatever "

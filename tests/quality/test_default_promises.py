@@ -1,15 +1,17 @@
 """Promises of the default learner that a single bad choice would break."""
 
+import pickle
+
 import numpy as np
 import pytest
 
-from mercer import KernelClassifier, KernelRegressor
+from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.default import DefaultLearner, Settings
 from mercer.expansions import Auto
 from mercer.functions.sum_of_components import component_from_state, component_to_state
-from mercer.kernels import ChiSquared
+from mercer.kernels import ChiSquared, Gaussian
 from mercer.selection import RaceSettings
-from mercer.sums import CellsPart, GlobalPart
+from mercer.sums import CellsPart, GlobalPart, Rows
 
 
 def rows(n, d=3, seed=0):
@@ -108,11 +110,33 @@ def test_cells_are_split_when_more_rows_come_than_a_fit_had(monkeypatch):
 
 
 def test_a_file_holds_what_newton_steps_begin_with():
-    X = rows(3000)
-    model = KernelClassifier(kernel="gaussian").partial_fit(X, X[:, 0] > 0)
-    model.predict(X[:1])
-    part = model.learner_.function.components[0]
-    assert isinstance(part, GlobalPart)
+    X = rows(300)
+    learned = Rows(X, np.where(X[:, :1] > 0, 1.0, -1.0), np.ones(300))
+    part = GlobalPart(Gaussian(1.0), X[:20], 1)
+    part.learn(learned[:200])
+    part.solve(learned[200:])
     again = component_from_state(component_to_state(part, sums=True), 3, 1)
     np.testing.assert_array_equal(again.without_held, part.without_held)
     assert part.without_held.any()
+
+
+@pytest.mark.parametrize("n", [300, 3000], ids=["few", "many"])
+@pytest.mark.parametrize("task", ["numbers", "classes"])
+@pytest.mark.parametrize("how", ["fit", "stream"])
+def test_a_model_holds_what_predicts_and_learns_on_and_no_more(n, task, how, tmp_path):
+    X = rows(n)
+    y = X[:, 0] + X[:, 1] ** 2
+    model = KernelRegressor() if task == "numbers" else KernelClassifier()
+    target = y if task == "numbers" else y > 1
+    if how == "fit":
+        model.fit(X, target)
+    else:
+        model.partial_fit(X, target).predict(X[:1])
+    model.save(tmp_path / "model")
+    # Sums of a thousand points alone are 4 MB.
+    assert len(pickle.dumps(model)) < 1.3 * (tmp_path / "model").stat().st_size + 50_000
+    function = model.learner_.function
+    assert (function.weights > 0).all()
+    model.partial_fit(X[:50], target[:50]).predict(X[:1])
+    again = load_model(tmp_path / "model").partial_fit(X[:50], target[:50])
+    np.testing.assert_array_equal(model.predict(X), again.predict(X))

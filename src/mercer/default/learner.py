@@ -604,6 +604,7 @@ class DefaultLearner(Learner):
         self._solve(now=True, goes_on=not stopped)
         if stopped:
             self.phase = Phase.FINISHED
+            self._let_go()
             return
         learned = order[weights[order] > 0.0]
         self._finish(self._revisitable(X, targets, weights, learned))
@@ -855,6 +856,7 @@ class DefaultLearner(Learner):
             if self._solve_if_due(now=now):
                 if not goes_on:
                     self._find_level()
+                    self._let_go()
                 n = self.n_rows - before
                 if n == 0:
                     return  # no new rows, only other outputs
@@ -1151,6 +1153,7 @@ class DefaultLearner(Learner):
         self._solve(now=True, goes_on=take is not None or not self.is_decided)
         if take is None and self.is_decided:
             self.phase = Phase.FINISHED
+            self._let_go()
             return
         rows: RevisitableRows = self.waiting
         if take is not None:
@@ -1162,6 +1165,16 @@ class DefaultLearner(Learner):
         self.phase = Phase.FINISHED
         self._take_steps(rows)
         self._find_level(rows if self.is_decided else None)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Free what neither predictions nor further learning read."""
+        if not self.is_decided:  # further rows are learned with the kept ones, by new components
+            self.function.keep_what_predicts()
+        elif self.phase is Phase.FINISHED:
+            for component in self.function.components:
+                if isinstance(component, BasisPart):
+                    component.rest()
 
     def _take_steps(self, rows: RevisitableRows) -> None:
         """Take Newton steps on a classification loss, unless the model uses cells."""

@@ -807,6 +807,18 @@ class BasisPart:
         empty.max_rows, empty._enough = None, 0.0
         return empty
 
+    def compact(self) -> Self:
+        """Return a part that only predicts: it has no sums."""
+        made = copy.copy(self)
+        for name in ("statistics", "_penalty"):
+            made.__dict__.pop(name, None)
+        made.without_held = made.coefficients
+        return made
+
+    def rest(self) -> None:
+        """Free what the next solution can compute again from the basis."""
+        self.__dict__.pop("_penalty", None)
+
     def solve(self, held: Rows) -> Array:
         """Choose the ridge on held out rows, then solve with these rows included.
 

@@ -25,6 +25,7 @@ NAMES = {
         "KernelRegressor",
         "NoveltyDetector",
         "ValueFunction",
+        "compact",
         "load_model",
     ],
     "mercer.buffers": ["Buffer", "Everything", "FIFO", "PerClassFIFO", "Reservoir", "as_buffer"],

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mercer.answers.compact import compact
     from mercer.estimators import (
         DensityRatio,
         GaussianProcessRegressor,
@@ -31,16 +32,17 @@ __all__ = [
     "KernelRegressor",
     "NoveltyDetector",
     "ValueFunction",
+    "compact",
     "load_model",
 ]
+_HOMES = {"compact": "mercer.answers.compact", "load_model": "mercer.model_file"}
 
 
 def __getattr__(name: str) -> Any:
     # scikit-learn takes a second to import: only what is asked for pays it.
     if name not in __all__:
         raise AttributeError(f"module 'mercer' has no attribute {name!r}")
-    home = "mercer.model_file" if name == "load_model" else "mercer.estimators"
-    return getattr(import_module(home), name)
+    return getattr(import_module(_HOMES.get(name, "mercer.estimators")), name)
 
 
 def __dir__() -> list[str]:

@@ -51,7 +51,7 @@ _COLUMNS = ("form", "family", "metric", "n_inputs", "length", "error", "standard
 _MOST_NAMED = 30
 _MOST_WAYS, _MOST_CHANGES = 10, 5
 _TO_GO_ON = (
-    "the file leaves out large sums: `mercer fit --resumable`, in Python "
+    "it was made compact, or its file leaves out large sums: `mercer fit --resumable`, in Python "
     "expansion=Auto(resumable=True), keeps them"
 )
 # The power of the unit of the target that a loss is measured in. Parameters of losses are in the

@@ -5,11 +5,12 @@ import pickle
 import numpy as np
 import pytest
 
-from mercer import KernelClassifier, KernelRegressor, load_model
+from mercer import KernelClassifier, KernelRegressor, compact, load_model
 from mercer.default import DefaultLearner, Settings
 from mercer.expansions import Auto
 from mercer.functions.sum_of_components import component_from_state, component_to_state
 from mercer.kernels import ChiSquared, Gaussian
+from mercer.risks import CVaR
 from mercer.selection import RaceSettings
 from mercer.sums import CellsPart, GlobalPart, Rows
 
@@ -140,3 +141,43 @@ def test_a_model_holds_what_predicts_and_learns_on_and_no_more(n, task, how, tmp
     model.partial_fit(X[:50], target[:50]).predict(X[:1])
     again = load_model(tmp_path / "model").partial_fit(X[:50], target[:50])
     np.testing.assert_array_equal(model.predict(X), again.predict(X))
+
+
+@pytest.mark.parametrize("n", [100, 3000], ids=["few", "many"])
+@pytest.mark.parametrize("task", ["numbers", "classes", "risk"])
+def test_a_compact_model_gives_the_same_answers_and_learns_no_more(n, task, tmp_path):
+    X = rows(n)
+    y = X[:, 0] + X[:, 1] ** 2
+    if task == "classes":
+        model, y = KernelClassifier(random_state=0), y > 1
+    else:
+        model = KernelRegressor(risk=None if task == "numbers" else CVaR(0.8), random_state=0)
+    model.fit(X, y)
+    before = pickle.dumps(model)
+    small = compact(model)
+    assert pickle.dumps(model) == before
+    assert len(pickle.dumps(small)) < len(before) - X.nbytes
+    small.save(tmp_path / "small")
+    model.save(tmp_path / "model")
+    sizes = [(tmp_path / name).stat().st_size for name in ("small", "model")]
+    assert sizes[0] < sizes[1] - 0.5 * X.nbytes  # a file is compressed
+    for again in (small, load_model(tmp_path / "small"), pickle.loads(pickle.dumps(small))):
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        explained = again.explain(X[:2], random_state=0), model.explain(X[:2], random_state=0)
+        np.testing.assert_array_equal(*(one.contributions for one in explained))
+        if task == "numbers":
+            np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
+        elif task == "classes":
+            np.testing.assert_array_equal(again.predict_set(X), model.predict_set(X))
+        with pytest.raises(ValueError, match="compact"):
+            again.partial_fit(X, y)
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        np.testing.assert_array_equal(again.fit(X, y).predict(X), model.predict(X))
+
+
+def test_only_models_that_keep_rows_are_made_compact():
+    X = rows(50)
+    with pytest.raises(AttributeError, match="not fitted"):
+        compact(KernelRegressor())
+    with pytest.raises(ValueError, match="keeps no rows"):
+        compact(KernelRegressor(expansion="komp").fit(X, X[:, 0]))

@@ -681,8 +681,8 @@ class DefaultLearner(Learner):
     def _refuse_if_compact(self) -> None:
         if self.is_compact:
             raise ValueError(
-                "This model was saved after `fit` without the sums that learning needs, because "
-                "they are large, or it was learned in several places. Fit in one with "
+                "This model was made compact, saved after `fit` without the sums that learning "
+                "needs, because they are large, or learned in several places. Fit in one with "
                 "expansion=Auto(resumable=True) to have them in the file, or fit again on all rows."
             )
 
@@ -1166,6 +1166,13 @@ class DefaultLearner(Learner):
         self._take_steps(rows)
         self._find_level(rows if self.is_decided else None)
         self._let_go()
+
+    def compact(self) -> None:
+        """Solve, and keep only what predicts and the held out rows; learn no further rows."""
+        self._solve()
+        self.phase, self.is_compact = Phase.FINISHED, True
+        self.function.keep_what_predicts()
+        self._kept, self._learned = [self.waiting[:0].own()], self._nothing_learned()
 
     def _let_go(self) -> None:
         """Free what neither predictions nor further learning read."""

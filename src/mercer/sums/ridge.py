@@ -812,7 +812,7 @@ class BasisPart:
         made = copy.copy(self)
         for name in ("statistics", "_penalty"):
             made.__dict__.pop(name, None)
-        made.without_held = made.coefficients
+        made.without_held = np.zeros_like(made.coefficients)
         return made
 
     def rest(self) -> None:

@@ -181,3 +181,21 @@ def test_only_models_that_keep_rows_are_made_compact():
         compact(KernelRegressor())
     with pytest.raises(ValueError, match="keeps no rows"):
         compact(KernelRegressor(expansion="komp").fit(X, X[:, 0]))
+
+
+def test_rows_of_cells_are_pickled_once(monkeypatch):
+    monkeypatch.setattr(DefaultLearner, "settings", Settings(first_rows=2500, most_held=200))
+    X = rows(4000, 20)
+    y = np.sin(X[:, 0]) + X[:, 1]
+    model = KernelRegressor(random_state=0).fit(X, y)
+    parts = [part for part in model.learner_.function.components if isinstance(part, CellsPart)]
+    kept = [cell for part in parts for cell in part.cells if cell.is_filling]
+    assert kept
+    for cell in kept:
+        again = pickle.loads(pickle.dumps(cell))
+        arrays = *cell.function[2:4], cell.rows.targets, cell.rows.weights
+        assert len(pickle.dumps(cell)) < sum(array.nbytes for array in arrays) + 3000
+        for name in ("X", "targets", "weights"):
+            np.testing.assert_array_equal(getattr(again.rows, name), getattr(cell.rows, name))
+    again = pickle.loads(pickle.dumps(model)).partial_fit(X[:300], y[:300])
+    np.testing.assert_array_equal(again.predict(X), model.partial_fit(X[:300], y[:300]).predict(X))

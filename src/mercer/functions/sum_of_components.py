@@ -231,8 +231,12 @@ class SumOfComponents:
 
     def snapshot(self, *, sums: bool = True) -> dict[str, Any]:
         """Return what predicting needs as plain data, and with ``sums`` what learning does."""
-        parts = [component_to_state(component, sums=sums) for component in self.components]
-        return _FUNCTION.written_of({**vars(self), "arrays": {}, "parts": parts})
+        kept = list(zip(self.weights, self.components, strict=True)) if sums else self.used
+        parts = [component_to_state(component, sums=sums) for _, component in kept]
+        weights = np.array([weight for weight, _ in kept])
+        return _FUNCTION.written_of(
+            {**vars(self), "arrays": {}, "parts": parts, "weights": weights}
+        )
 
     def restore(self, state: dict[str, Any]) -> None:
         """Inverse of :meth:`snapshot`.

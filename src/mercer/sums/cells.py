@@ -6,6 +6,7 @@ import copy
 import heapq
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -137,6 +138,18 @@ class Cell:
         self.rows: Rows | None = rows
         self.statistics: Statistics | None = None
         self.n_rows = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what pickle stores: inputs of rows that are points are there only once."""
+        state, rows, points = vars(self), self.rows, self.function.points
+        if rows is not None and (rows.X is points or rows.X.base is points):
+            return {**state, "rows": replace(rows, X=points[:0])}
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if self.rows is not None and len(self.rows.X) < len(self.rows):
+            self.rows = replace(self.rows, X=self.function.points[: len(self.rows)])
 
     @property
     def is_filling(self) -> bool:

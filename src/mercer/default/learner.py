@@ -946,6 +946,8 @@ class DefaultLearner(Learner):
         fitted, held = rows[:n], rows[n:]
 
         def learn(component: Component) -> Array:
+            if isinstance(component, TreesPart):
+                return component.solve_gathered(fitted, held)
             component.learn(fitted)
             return component.solve(held)
 
@@ -1171,14 +1173,26 @@ class DefaultLearner(Learner):
             return
         if any(part.form == "cells" for _, part in function.used):
             return
-        if any(isinstance(p, BasisPart) and not p.statistics.n_rows for _, p in function.used):
-            # Loaded from a file, where rows that are kept themselves have no sums.
-            function.is_stale = True
-            self._solve(goes_on=True)
+        if not self.is_decided:
+            self._make_sums()
         held, n_held = self.waiting, self._n_held()
         held = held[held.whole(max(0, len(held) - n_held), least=0 if self.is_decided else 1) :]
         with one_blas_thread():
             self._refine(GradientsOfRows(self.loss, rows, len(held)), held)
+
+    def _make_sums(self) -> None:
+        """Add gathered rows to the sums that steps need and their solution did not."""
+        function = self.function
+        parts = [part for _, part in function.used if isinstance(part, BasisPart)]
+        if not all(part.without_held.any() for part in parts):
+            # Loaded from a file, where rows that are kept themselves have no sums.
+            function.is_stale = True
+            self._solve(goes_on=True)
+        learned = self.targets(self.waiting)[: self._n_before_judges()]
+        for _, part in function.used:
+            if isinstance(part, TreesPart):
+                part.statistics = part.emptied().statistics
+                part.learn(learned)
 
     @property
     def _takes_steps(self) -> bool:

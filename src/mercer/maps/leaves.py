@@ -113,6 +113,12 @@ class Leaves(Component):
         """Number of trees."""
         return self._forest.roots.size
 
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Number of the first leaf of each tree, and of all leaves, shape (n_trees + 1,)."""
+        before = np.concatenate([[0], np.cumsum(self._forest.columns < 0)])
+        return np.append(before[self._forest.roots], self._n_leaves)
+
     def numbers(self, X: ArrayLike) -> NDArray[np.int32]:
         """Numbers of the leaves of rows, shape (n_trees, n_rows)."""
         found: NDArray[np.int32] = leaf_numbers(check_rows(X, self.n_inputs), *self._forest)

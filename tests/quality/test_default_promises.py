@@ -9,7 +9,8 @@ from mercer.expansions import Auto
 from mercer.functions.sum_of_components import component_from_state, component_to_state
 from mercer.kernels import ChiSquared
 from mercer.selection import RaceSettings
-from mercer.sums import CellsPart, GlobalPart
+from mercer.sums import CellsPart, GlobalPart, Trial
+from quick import QUICKEST
 
 
 def rows(n, d=3, seed=0):
@@ -116,3 +117,29 @@ def test_a_file_holds_what_newton_steps_begin_with():
     again = component_from_state(component_to_state(part, sums=True), 3, 1)
     np.testing.assert_array_equal(again.without_held, part.without_held)
     assert part.without_held.any()
+
+
+def test_only_parts_with_a_weight_are_fitted_to_the_rows_that_judge(monkeypatch):
+    """What has a weight is as if all had been fitted: nothing else depends on the others."""
+    monkeypatch.setattr(DefaultLearner, "settings", QUICKEST)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 3))
+    y = np.sin(2.0 * X[:, 0]) + 0.05 * X[:, 1] + 0.1 * rng.normal(size=700)
+    lazy = KernelRegressor(random_state=0).fit(X, y)
+    function = lazy.learner_.function
+    assert 0.0 < (function.weights > 0.0).mean() < 1.0
+    weigh = DefaultLearner._weigh
+
+    def eager(self, held, learned, trials):
+        for trial in trials:
+            if trial.complete is not None:
+                trial.complete()
+        weigh(self, held, learned, [Trial(trial.values) for trial in trials])
+
+    monkeypatch.setattr(DefaultLearner, "_weigh", eager)
+    other = KernelRegressor(random_state=0).fit(X, y)
+    np.testing.assert_array_equal(other.predict(X), lazy.predict(X))
+    twins = zip(function.components, other.learner_.function.components, strict=True)
+    for weight, (mine, its) in zip(function.weights, twins, strict=True):
+        if weight > 0.0:
+            np.testing.assert_array_equal(mine.coefficients, its.coefficients)

@@ -288,7 +288,10 @@ def test_many_sweeps_find_the_ridge_regression():
 def test_gathered_rows_choose_the_ridge_and_are_taken_in(forgetting):
     rows = steps(300, 2, noise=1.0)
     part = part_of(rows, forgetting=forgetting)
-    values = part.solve_gathered(rows[:200], rows[200:])
+    trial = part.judge_gathered(rows[:200], rows[200:])
+    values = trial.values
+    assert_allclose(part.evaluate(rows.X[200:]), values, atol=1e-12)
+    trial.complete()
     aged = rows.discounted(forgetting)
     learned, held, numbers = aged[:200], aged[200:], part.map.numbers(rows.X)
     size, starts = part.n_points, part.map.starts
@@ -315,7 +318,9 @@ def test_a_ridge_that_is_given_is_solved_for_exactly():
     for part in (gathered, summed):
         part.fix_ridge(1e-6)
     summed.learn(rows[:300])
-    assert_array_equal(gathered.solve_gathered(rows[:300], rows[300:]), summed.solve(rows[300:]))
+    trial = gathered.judge_gathered(rows[:300], rows[300:])
+    trial.complete()
+    assert_array_equal(trial.values, summed.solve(rows[300:]))
     assert_array_equal(gathered.coefficients, summed.coefficients)
 
 
@@ -326,7 +331,9 @@ def test_a_ridge_that_is_given_is_solved_for_exactly():
 def test_few_rows_are_judged_by_trees_that_have_not_seen_them(block):
     rows, n_judges = steps(150, 2, noise=1.0), 94  # 56 others: whole blocks
     part = TreesPart.grown(rows, seed=5)
-    values = part.solve_few(rows, n_judges, block)
+    trial = part.solve_few(rows, n_judges, block)
+    values = trial.values
+    trial.complete()
     ends = 150 - n_judges + np.linspace(0, n_judges, _FOLDS + 1).astype(int)
     ends[1:-1] -= ends[1:-1] % block
 
@@ -364,7 +371,7 @@ def test_a_ridge_of_ones_own_is_kept_even_if_it_is_none():
     for ridge in (0.0, 1e-3):
         part = TreesPart.grown(rows)
         part.fix_ridge(ridge)
-        assert part.solve_few(rows, 75) is not None
+        part.solve_few(rows, 75).complete()
         assert part.ridges[part.ridge] == ridge
         assert np.isfinite(part.evaluate(rows.X)).all()
 

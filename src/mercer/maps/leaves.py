@@ -100,6 +100,8 @@ class Leaves(Component):
                 "their parents, leaves numbered in their order."
             )
         self._forest, self._n_leaves = forest, int(is_leaf.sum())
+        #: Number of the first leaf of each tree, and of all leaves, shape (n_trees + 1,).
+        self.starts = np.append(np.cumsum(is_leaf)[roots] - is_leaf[roots], self._n_leaves)
 
     _relations = (_check_nodes,)
 
@@ -112,12 +114,6 @@ class Leaves(Component):
     def n_trees(self) -> int:
         """Number of trees."""
         return self._forest.roots.size
-
-    @property
-    def starts(self) -> NDArray[np.int64]:
-        """Number of the first leaf of each tree, and of all leaves, shape (n_trees + 1,)."""
-        before = np.concatenate([[0], np.cumsum(self._forest.columns < 0)])
-        return np.append(before[self._forest.roots], self._n_leaves)
 
     def numbers(self, X: ArrayLike) -> NDArray[np.int32]:
         """Numbers of the leaves of rows, shape (n_trees, n_rows)."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mercer.kernels import Kernel, Linear
 from mercer.maps.leaves import Leaves, grow_leaves
 from mercer.numerics.trees import indicator_values, sweep_trees
-from mercer.sums.ridge import RIDGES, BasisPart, squared_error
+from mercer.sums.ridge import RIDGES, BasisPart, Trial, squared_error
 from mercer.sums.rows import Rows
 from mercer.sums.statistics import LeafFeatures
 
@@ -121,7 +121,7 @@ class TreesPart(BasisPart):
 
     Rows of a stream are added to sums (:meth:`learn`, :meth:`solve`). Rows that are all in memory
     need none: a few sweeps over the trees (:class:`LeafSweeps`), with ridges from strong to weak,
-    end at the ridge that predicts held-out rows best (:meth:`solve_gathered`, :meth:`solve_few`).
+    end at the ridge that predicts held-out rows best (:meth:`judge_gathered`, :meth:`solve_few`).
 
     Parameters
     ----------
@@ -201,8 +201,8 @@ class TreesPart(BasisPart):
 
     def solve_few(
         self, rows: Rows, n_judges: int, block: int = 1, rivals: Sequence[Array] = ()
-    ) -> Array | None:
-        """Fit all rows, and predict the last rows by cross-validation with trees grown anew.
+    ) -> Trial | None:
+        """Predict the last rows by cross-validation with trees grown anew, then fit all rows.
 
         Parameters
         ----------
@@ -218,9 +218,9 @@ class TreesPart(BasisPart):
 
         Returns
         -------
-        predictions : ndarray of shape (n_judges, n_outputs) or None
-            Predictions for the last rows, by fits without the fold of the row. None if trees were
-            given up; the part has then learned nothing.
+        trial : Trial or None
+            Predictions for the last rows, by fits without the fold of the row; to complete it is to
+            fit all rows. None if trees were given up; the part has then learned nothing.
         """
         n, predictions, last = len(rows), [], None
         ends = n - n_judges + np.linspace(0, n_judges, _FOLDS + 1).astype(int)
@@ -238,33 +238,36 @@ class TreesPart(BasisPart):
                 mine = squared_error(predictions[0], held, self.unit)
                 if mine > _HOPELESS * min(errors, default=np.inf):
                     return None
-        self.coefficients = self._fitted(self.map, rows, rows[:0], last)[1]
         self.is_exact = True  # no sums: further rows need a new fit to all rows
-        return np.concatenate(predictions)
 
-    def solve_gathered(self, rows: Rows, held: Rows) -> Array:
-        """Choose the ridge on held-out rows, then fit these, too; all rows are here at once.
+        def complete() -> None:
+            self.coefficients = self._fitted(self.map, rows, rows[:0], last)[1]
+
+        return Trial(np.concatenate(predictions), complete)
+
+    def judge_gathered(self, rows: Rows, held: Rows) -> Trial:
+        """Fit rows, choose the ridge on held-out rows and predict them; all rows are in memory.
 
         Parameters
         ----------
         rows, held : Rows
             Rows to fit, and rows held out from them, which are younger.
 
-        Returns
-        -------
-        predictions : ndarray of shape (n_held, n_outputs)
-            Predictions for the held out rows by the fit without them.
+        Until the trial is complete, the fit without the held-out rows is the function.
         """
         if self._tries_all:
             self.learn(rows)
-            return self.solve(held)
+            return self.judge(held)
         n, together = len(rows), Rows.joined([rows, held]).discounted(self.forgetting)
         last, sweeps = self._swept(self.map, together[:n], together[n:])
-        self.without_held = sweeps.coefficients
-        whole = LeafSweeps(self.map, together, sweeps.values)
-        whole.sweep(_WAY[last][0], _MORE_SWEEPS)
-        self.coefficients = whole.coefficients
-        return sweeps.evaluate(self.map.numbers(held.X))
+        self.coefficients = self.without_held = sweeps.coefficients
+
+        def complete() -> None:
+            whole = LeafSweeps(self.map, together, sweeps.values)
+            whole.sweep(_WAY[last][0], _MORE_SWEEPS)
+            self.coefficients = whole.coefficients
+
+        return Trial(self.evaluate(held.X), complete)
 
     def _fitted(self, map: Leaves, rows: Rows, held: Rows, last: int | None) -> tuple[int, Array]:
         """Return the place on the way of ridges, see ``_swept``, and the coefficients there.

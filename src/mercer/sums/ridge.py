@@ -658,6 +658,21 @@ class Curvature(NamedTuple):
         return self.ridge * np.hstack(products).T.astype(np.float64)
 
 
+class Trial(NamedTuple):
+    """Predictions of a part for held-out rows that it has not learned, and the rest of its fit.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_held, n_outputs)
+        The predictions.
+    complete : callable or None, default=None
+        Fits the held-out rows, too; for parts that get a weight. None: they are fitted already.
+    """
+
+    values: Array
+    complete: Callable[[], None] | None = None
+
+
 class BasisPart:
     """Linear function of the features of a basis, fitted to numbers or codes by ridge regression.
 
@@ -822,17 +837,31 @@ class BasisPart:
         predictions : ndarray of shape (n_held, n_outputs)
             Predictions for the held out rows by the fit without them.
         """
+        trial = self.judge(held)
+        if trial.complete is not None:
+            trial.complete()
+        return trial.values
+
+    def judge(self, held: Rows) -> Trial:
+        """Choose the ridge on held out rows, and predict them by a fit without them.
+
+        Until the trial is complete, this fit is the function.
+        """
         Z: Any = self.basis.features(held.X)
         best, (predictions, w, enough) = self._choose(Z, held.discounted(self.forgetting))
         # A stronger ridge was tried after weaker ones, which may have needed more jitter than the
         # sums of a model from a file would find.
         if best < self._first:
             enough = self.statistics.jitter
-        everything = self.statistics_with(held, Z)
-        everything.jitter = max(everything.jitter, enough)
-        self._take(everything, best)
-        self.without_held, self._enough = w, enough
-        return np.asarray(predictions, dtype=np.float64)
+        self.coefficients = np.ascontiguousarray(w)
+        self.without_held, self.ridge, self._enough = w, best, enough
+
+        def complete() -> None:
+            everything = self.statistics_with(held, Z)
+            everything.jitter = max(everything.jitter, enough)
+            self._take(everything, best)
+
+        return Trial(np.asarray(predictions, dtype=np.float64), complete)
 
     def solve_for_learned(self) -> None:
         """Solve for the rows in the sums, with the ridge that is tried first."""

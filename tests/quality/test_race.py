@@ -13,6 +13,7 @@ from mercer.default.allocate import Allocation
 from mercer.expansions import Auto
 from mercer.kernels import Bias, Gaussian, Mapped
 from mercer.selection import FAMILIES, RaceResult, RaceSettings, global_kernel, race
+from mercer.selection.race import Pilots
 from mercer.sums import Rows
 from mercer.sums.cells import CELL_RIDGES
 from mercer.sums.ridge import RIDGES
@@ -68,7 +69,7 @@ def test_errors_of_few_rows_are_of_the_second_half(pilot_rows):
     fitted, judged = rows[:200], rows[200:]
     share = fitted.weights / fitted.weights.sum()
     mean = share @ fitted.targets
-    for best in contest.finalists:
+    for best in contest.finalists[:2]:
         A, B = (np.asarray(best.map(some.X)) for some in (fitted, judged))
         K, K_judged = best.kernel(A, A) + 0.1, best.kernel(B, A) + 0.1
         squares = {}
@@ -197,6 +198,37 @@ def test_the_best_length_is_the_best_of_its_neighbours(family, metric):
     # Both neighbours were tried, or there is none.
     number = at + int(np.argmin(abs(ratios - lengths[1] / lengths[0])))
     assert at not in (0, len(lengths) - 1) or number in (0, len(own) - 1)
+
+
+def test_metrics_keep_the_length_and_the_winner_tries_others(monkeypatch):
+    calls, attempt = [], Pilots._attempt
+
+    def noted(self, family, name, map, *more):
+        inner, numbers = attempt(self, family, name, map, *more), []
+        calls.append((name, map, numbers))
+
+        def trying(number):
+            numbers.append(number)
+            return inner(number)
+
+        return trying
+
+    monkeypatch.setattr(Pilots, "_attempt", noted)
+    pilots = Pilots(made_rows(300), 1.0, 1, 20, 150)
+    best = pilots.best(FAMILIES["matern"], 4, 64, 40)
+    *behind, (name, map, others) = [call for call in calls if "," in call[0]]
+    assert behind
+    lengths = {number for _, _, (number,) in behind}  # one each
+    assert (name, map) == (best.name, best.map)
+    assert 1 <= len(others) <= 9
+    assert not lengths & set(others)
+    assert best.error == min(e["error"] for e in pilots.table if e["metric"] == name)
+    assert best.error <= min(e["error"] for e in pilots.table)
+    # More rows fit the same length again, and that of their own metric.
+    calls.clear()
+    again = Pilots(made_rows(300), 1.0, 1, 20, 200).again(best)
+    assert [numbers for _, _, numbers in calls] == [[best.number], [best.number]]
+    assert again.number == best.number
 
 
 def test_codes_race_as_indicators_and_skewed_columns_as_ranks():

@@ -8,7 +8,6 @@ fitted to some cells of the first rows and judged on other rows.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -274,7 +273,8 @@ class Pilots:
 
         Metrics are repeated: irrelevant columns fade together with their noise, which had hidden
         the effect of the others. Weights of columns follow each other, and directions follow the
-        most helpful metric.
+        most helpful metric. Metrics keep the length scale of the pilot whose gradients they are
+        made of; only the winner then tries others.
         """
         if family.most_inputs is not None and self._rows.X.shape[1] > family.most_inputs:
             return None
@@ -293,28 +293,21 @@ class Pilots:
             leader = min(tried, key=lambda pilot: pilot.error)
             if leader.metric == "relevance" and "full metric" in family.metrics:
                 tried += self._behind_metrics(leader, "full metric", rounds)
-        return min(tried, key=lambda pilot: pilot.error)
+        winner = min(tried, key=lambda pilot: pilot.error)
+        if not winner.metric:
+            return winner
+        best = self._best_length(family, winner.name, winner.map, winner)
+        return best._replace(metric=winner.metric)
 
     def again(self, pilot: Pilot) -> Pilot:
-        """Refit a pilot of fewer rows to these rows, and remake its last metric if that helps."""
-        first = self._best_length(pilot.family, pilot.name, pilot.map, pilot)
-        if not pilot.metric:
-            return first
-        kinds = [pilot.metric]
-        if "full metric" in pilot.family.metrics and pilot.metric != "full metric":
-            kinds.append("full metric")
+        """Refit a pilot of fewer rows to these rows, and remake its last metric if that helps.
 
-        def anew(kind: str) -> tuple[Pilot | None, list[dict[str, Any]]]:
-            pilots = copy.copy(self)
-            pilots.table = []
-            return pilots._behind_metric(first, kind), pilots.table
-
-        found = [first]
-        for one, entries in in_order(anew, kinds):
-            self.table += entries
-            if one is not None:
-                found.append(one)
-        return min(found, key=lambda one: one.error)
+        The length scale stays.
+        """
+        attempt = self._attempt(pilot.family, pilot.name, pilot.map, pilot.ridge)
+        first = attempt(pilot.number)[1]
+        found = self._behind_metric(first, pilot.metric) if pilot.metric else None
+        return first if found is None or first.error <= found.error else found
 
     def _behind_metrics(self, last: Pilot, kind: str, rounds: int) -> list[Pilot]:
         """Return pilots with metrics, each from the gradients of the last one, while that helps."""
@@ -330,9 +323,32 @@ class Pilots:
         return found
 
     def _best_length(
-        self, family: Family, name: str, map: FixedMap, like: Pilot | None = None
+        self, family: Family, name: str, map: FixedMap, known: Pilot | None = None
     ) -> Pilot:
-        """Find the best length scale and ridge after a map, starting from another pilot's."""
+        """Find the best length scale and ridge after a map, beginning with a known pilot if any."""
+        n = len(family.lengths)
+        if known is None:
+            return descend(self._attempt(family, name, map), family.first_length, n)[1]
+        attempt = self._attempt(family, name, map, known.ridge, known.error)
+
+        def another(number: int) -> tuple[float, Pilot]:
+            return (known.error, known) if number == known.number else attempt(number)
+
+        return descend(another, known.number, n)[1]
+
+    def _attempt(
+        self,
+        family: Family,
+        name: str,
+        map: FixedMap,
+        ridge: int = _FIRST_RIDGE,
+        limit: float = np.inf,
+    ) -> Callable[[int], tuple[float, Pilot]]:
+        """Return a function from the number of a length scale to the best pilot with it.
+
+        It begins with a ridge, and tries others only if the error with it is below the limit, which
+        is the smallest error so far.
+        """
         fitted, judged = self._images(map)
         resolved: Any = family.make("median")
         if isinstance(resolved, DistanceKernel):
@@ -342,8 +358,6 @@ class Pilots:
             unit = 1.0
         own, others = _values(resolved, fitted, fitted), _values(resolved, judged, fitted)
         targets = self._fitted.targets - self._mean
-        # For another length scale, other ridges are tried only if it wins with the present ridge.
-        ridge, limit = _FIRST_RIDGE if like is None else like.ridge, np.inf
 
         def attempt(number: int) -> tuple[float, Pilot]:
             nonlocal ridge, limit
@@ -371,8 +385,7 @@ class Pilots:
             found = number, length, ridge, error, deviation, coefficients
             return error, Pilot(family, name, "", map, *found)
 
-        first = family.first_length if like is None else like.number
-        return descend(attempt, first, len(family.lengths))[1]
+        return attempt
 
     def _images(self, map: FixedMap) -> tuple[Floats, Floats]:
         """Return fitted and judging rows after a map, in float32."""
@@ -394,8 +407,8 @@ class Pilots:
         if not outer.any():
             return None
         name = f"{pilot.name.split(', ')[0]}, {kind}"
-        map = pilot.map.then(metric.make(outer))
-        return self._best_length(pilot.family, name, map, pilot)._replace(metric=kind)
+        attempt = self._attempt(pilot.family, name, pilot.map.then(metric.make(outer)), pilot.ridge)
+        return attempt(pilot.number)[1]._replace(metric=kind)
 
 
 def table_entry(
@@ -578,8 +591,9 @@ def _single(map: FixedMap, X: Any) -> NDArray[np.float32]:
 
 
 _LARGEST_BIAS = 300.0
-# Number of rows of a race of families, as a multiple of the rows that the first pilots fit.
-_JUDGED = 6
+# Number of rows of a race of families, as a multiple of the rows that the first pilots fit; and how
+# many finalists are fitted again, to twice as many.
+_JUDGED, _AGAIN = 6, 2
 
 
 class RaceSettings(NamedTuple):
@@ -590,8 +604,8 @@ class RaceSettings(NamedTuple):
     small : int, default=2000
         Number of rows up to which a model is an exact fit to all rows, without cells.
     pilot_rows : int, default=1000
-        Largest number of rows of a pilot: half of them are fitted; finalists, on twice as many
-        rows, fit all of them. Up to 2.5 times as many rows judge.
+        Largest number of rows of a pilot: half of them are fitted; the best two finalists, on
+        twice as many rows, fit all of them. Up to 2.5 times as many rows judge.
     fewest_for_metrics : int, default=20
         With fewer rows, only Gaussian kernels without metrics race, and each row is predicted by a
         fit to all others.
@@ -827,6 +841,7 @@ def _race_of_families(
     near = near[: settings.most_families] or best[:1]
     table = [entry for _, pilots in raced for entry in pilots.table]
     if len(rows) >= 4 * fitted:
+        near, rest = near[:_AGAIN], near[_AGAIN:]
 
         def again(pilot: Pilot) -> tuple[Pilot, Pilots]:
             # Gradients of twice as many rows make better metrics; only the best are worth the time.
@@ -835,7 +850,7 @@ def _race_of_families(
 
         with one_blas_thread():
             raced_again = in_order(again, near)
-        near = sorted((one for one, _ in raced_again), key=lambda one: one.error)
+        near = sorted((one for one, _ in raced_again), key=lambda one: one.error) + rest
         table += [entry for _, pilots in raced_again for entry in pilots.table]
     families, finalists = list(map(_candidate, best)), tuple(map(_candidate, near))
     plain = raced[names.index("gaussian")][1].plain if "gaussian" in names else None

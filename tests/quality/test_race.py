@@ -12,9 +12,16 @@ from mercer.default import learner as default_learner
 from mercer.default.allocate import Allocation
 from mercer.expansions import Auto
 from mercer.kernels import Bias, Gaussian, Mapped
-from mercer.selection import FAMILIES, RaceResult, RaceSettings, global_kernel, race
+from mercer.selection import (
+    FAMILIES,
+    RaceResult,
+    RaceSettings,
+    global_kernel,
+    judges_alone,
+    race,
+)
 from mercer.selection.race import Pilots
-from mercer.sums import Rows
+from mercer.sums import CellsPart, Rows
 from mercer.sums.cells import CELL_RIDGES
 from mercer.sums.ridge import RIDGES
 from oracles_parts import cells_by_hand
@@ -103,20 +110,44 @@ def test_each_of_a_handful_of_rows_is_left_out():
 
 
 @pytest.mark.parametrize("family", ["laplacian", "matern", "gaussian"])
-@pytest.mark.parametrize("offset", [0.0, 3.0])
-def test_errors_of_cells_are_those_by_hand(offset, family):
-    rows = made_rows(700, seed=4, offset=offset)
-    result = race(rows, 700, 1, settings=FEW._replace(families=(family,)))
+@pytest.mark.parametrize(("offset", "alone"), [(0.0, 0), (3.0, 0), (3.0, 700)])
+def test_errors_of_cells_are_those_by_hand(offset, alone, family):
+    rows, few = made_rows(700, seed=4, offset=offset), FEW._replace(alone=alone)
+    result = race(rows, 700, 1, settings=few._replace(families=(family,)))
     (best,) = result.cells
     assert best.map is result.best_global.map
     tried = [e for e in result.table if e["form"] == "cells"]
     multiples = [e["length"] / result.best_global.length for e in tried]
     assert all(np.isclose(FEW.multiples, one).any() for one in multiples)
     make = FAMILIES[family].make
-    by_hand = cells_by_hand(rows, best.map, make, [e["length"] for e in tried], FEW, CELL_RIDGES, 1)
-    # Single precision behind ridges of 1e-6: 6e-8 / 1e-6 of the targets.
-    assert_allclose([e["error"] for e in tried], by_hand, rtol=0.02)
+    by_hand = cells_by_hand(rows, best.map, make, [e["length"] for e in tried], few, CELL_RIDGES, 1)
+    # Single precision behind ridges of 1e-6: 6e-8 / 1e-6 of the targets; twice for what a row
+    # says of itself.
+    assert_allclose([e["error"] for e in tried], by_hand, rtol=0.04 if alone else 0.02)
     assert_allclose(best.error, min(by_hand), rtol=0.02)
+
+
+def test_rows_that_belong_together_are_not_left_out_alone():
+    rows = made_rows(700)
+    grouped = replace(rows, groups=np.arange(700) // 7)
+    found = [judges_alone(rows, 1, FEW), judges_alone(rows, 50, FEW), judges_alone(grouped, 1, FEW)]
+    assert found == [True, False, False]
+    assert not judges_alone(rows, 1, FEW._replace(alone=699))
+    errors = [race(some, 700, 0, settings=FEW).cells[0].error for some in (rows, grouped)]
+    assert errors[0] != errors[1]
+
+
+@pytest.mark.usefixtures("quick_race")
+@pytest.mark.parametrize("alone", [0, 700])
+def test_cells_keep_the_ridge_that_left_rows_out_alone(alone, monkeypatch):
+    race_settings = QUICK.race._replace(alone=alone)
+    monkeypatch.setattr(DefaultLearner, "settings", QUICK._replace(race=race_settings))
+    rows = made_rows(700)
+    model = KernelRegressor(random_state=0).fit(rows.X, rows.targets[:, 0])
+    parts = [p for p in model.learner_.function.components if isinstance(p, CellsPart)]
+    kept = [part.ridges.tolist() == [CELL_RIDGES[part.first_ridge]] for part in parts]
+    assert kept == [alone > 0] * len(parts)
+    assert parts
 
 
 def test_a_gaussian_without_a_metric_goes_beside_one_with():

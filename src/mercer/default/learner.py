@@ -52,6 +52,7 @@ from mercer.selection import (
     block_order,
     calibrate,
     group_order,
+    judges_alone,
     mean_loss,
     order_in_blocks,
     race,
@@ -953,9 +954,13 @@ class DefaultLearner(Learner):
         components = self.function.components
         fitted, held = rows[:n], rows[n:]
 
+        alone = judges_alone(learned, self.function.block, self.settings.race)
+
         def judge(component: Component) -> Trial:
             if isinstance(component, TreesPart):
                 return component.judge_gathered(fitted, held)
+            if alone and isinstance(component, CellsPart) and self.function.races:
+                component.keep_ridge()  # by which the race judged cells like these
             component.learn(fitted)
             return component.judge(held)
 

@@ -756,6 +756,11 @@ class CellsPart:
             for cell in self.cells
         )
 
+    def keep_ridge(self) -> None:
+        """Use only the ridge that would be tried first, unless one was given."""
+        if self.ridges.size > 1:
+            self.fix_ridge(float(self.ridges[self.first_ridge]))
+
     def fix_ridge(self, ridge: float | None) -> None:
         """Use only this ridge; with None, choose among all ridges again."""
         self.ridges = CELL_RIDGES if ridge is None else np.array([ridge])

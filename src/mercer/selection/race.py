@@ -301,14 +301,17 @@ class Pilots:
         return best._replace(metric=winner.metric)
 
     def again(self, pilot: Pilot) -> Pilot:
-        """Refit a pilot of fewer rows to these rows, and remake its last metric if that helps.
+        """Refit a pilot of fewer rows to these rows, and make new metrics if that helps.
 
-        The length scale stays.
+        These are its last metric made again, and a full one. The length scale stays.
         """
         attempt = self._attempt(pilot.family, pilot.name, pilot.map, pilot.ridge)
         first = attempt(pilot.number)[1]
-        found = self._behind_metric(first, pilot.metric) if pilot.metric else None
-        return first if found is None or first.error <= found.error else found
+        kinds = [pilot.metric] if pilot.metric else []
+        if pilot.metric and "full metric" in pilot.family.metrics and pilot.metric != "full metric":
+            kinds.append("full metric")
+        found = [self._behind_metric(first, kind) for kind in kinds]
+        return min([first, *(one for one in found if one is not None)], key=lambda one: one.error)
 
     def _behind_metrics(self, last: Pilot, kind: str, rounds: int) -> list[Pilot]:
         """Return pilots with metrics, each from the gradients of the last one, while that helps."""

@@ -231,36 +231,34 @@ def test_the_best_length_is_the_best_of_its_neighbours(family, metric):
     assert at not in (0, len(lengths) - 1) or number in (0, len(own) - 1)
 
 
-def test_metrics_keep_the_length_and_the_winner_tries_others(monkeypatch):
-    calls, attempt = [], Pilots._attempt
+def test_metrics_keep_the_length_and_the_best_tries_others(monkeypatch):
+    calls, best_length = [], Pilots._best_length
 
-    def noted(self, family, name, map, *more):
-        inner, numbers = attempt(self, family, name, map, *more), []
-        calls.append((name, map, numbers))
+    def noted(self, family, name, map, like=None, *, known=False):
+        n = len(self.table)
+        found = best_length(self, family, name, map, like, known=known)
+        lengths = [entry["length"] for entry in self.table[n:]]
+        calls.append((name, map, known, lengths))
+        return found
 
-        def trying(number):
-            numbers.append(number)
-            return inner(number)
-
-        return trying
-
-    monkeypatch.setattr(Pilots, "_attempt", noted)
+    monkeypatch.setattr(Pilots, "_best_length", noted)
     pilots = Pilots(made_rows(300), 1.0, 1, 20, 150)
     best = pilots.best(FAMILIES["matern"], 4, 64, 40)
-    *behind, (name, map, others) = [call for call in calls if "," in call[0]]
+    *behind, (name, map, _, others) = [call for call in calls if "," in call[0]]
     assert behind
-    lengths = {number for _, _, (number,) in behind}  # one each
+    assert [known for _, _, known, _ in calls] == [False] * (len(calls) - 1) + [True]
+    assert all(len(lengths) == 1 for _, _, _, lengths in behind)
     assert (name, map) == (best.name, best.map)
     assert 1 <= len(others) <= 9
-    assert not lengths & set(others)
-    assert best.error == min(e["error"] for e in pilots.table if e["metric"] == name)
-    assert best.error <= min(e["error"] for e in pilots.table)
-    # More rows fit the same length again, and with metrics of their own.
-    calls.clear()
-    again = Pilots(made_rows(300), 1.0, 1, 20, 200).again(best)
-    n_metrics = len({best.metric, "full metric"})
-    assert [numbers for _, _, numbers in calls] == [[best.number]] * (1 + n_metrics)
-    assert again.number == best.number
+    assert best.length not in others or best.length not in {own for *_, (own,) in behind}
+    assert best.error == min(entry["error"] for entry in pilots.table)
+    # More rows fit the same length again, and with metrics of their own; in a series they do not.
+    for block in (1, 10):
+        calls.clear()
+        again = Pilots(made_rows(300), 1.0, block, 20, 200).again(best)
+        assert len(calls) == 1 + len({best.metric, "full metric"})
+        assert (sum(len(lengths) for *_, lengths in calls) == len(calls)) == (block == 1)
+        assert block > 1 or again.number == best.number
 
 
 def test_codes_race_as_indicators_and_skewed_columns_as_ranks():

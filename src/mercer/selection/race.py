@@ -258,7 +258,7 @@ class Pilots:
         self.table: list[dict[str, Any]] = []
         #: Best pilot of a family, without a metric.
         self.plain: Pilot | None = None
-        self._rows = rows
+        self._rows, self._is_series = rows, block > 1
         self._halves = len(rows) >= fewest
         half = min(len(rows) // 2, most_fitted)
         half -= half % block if half > block else 0
@@ -275,7 +275,7 @@ class Pilots:
         Metrics are repeated: irrelevant columns fade together with their noise, which had hidden
         the effect of the others. Weights of columns follow each other, and directions follow the
         most helpful metric. Metrics keep the length scale of the pilot whose gradients they are
-        made of; only the winner then tries others.
+        made of; only the best then tries others.
         """
         if family.most_inputs is not None and self._rows.X.shape[1] > family.most_inputs:
             return None
@@ -294,19 +294,18 @@ class Pilots:
             leader = min(tried, key=lambda pilot: pilot.error)
             if leader.metric == "relevance" and "full metric" in family.metrics:
                 tried += self._behind_metrics(leader, "full metric", rounds)
-        winner = min(tried, key=lambda pilot: pilot.error)
-        if not winner.metric:
-            return winner
-        best = self._best_length(family, winner.name, winner.map, winner)
-        return best._replace(metric=winner.metric)
+        if len(tried) > 1:
+            behind = min(tried[1:], key=lambda pilot: pilot.error)
+            best_behind = self._best_length(family, behind.name, behind.map, behind, known=True)
+            tried.append(best_behind._replace(metric=behind.metric))
+        return min(tried, key=lambda pilot: pilot.error)
 
     def again(self, pilot: Pilot) -> Pilot:
         """Refit a pilot of fewer rows to these rows, and make new metrics if that helps.
 
-        These are its last metric made again, and a full one. The length scale stays.
+        These are its last metric made again, and a full one.
         """
-        attempt = self._attempt(pilot.family, pilot.name, pilot.map, pilot.ridge)
-        first = attempt(pilot.number)[1]
+        first = self._best_length(pilot.family, pilot.name, pilot.map, pilot)
         kinds = [pilot.metric] if pilot.metric else []
         if pilot.metric and "full metric" in pilot.family.metrics and pilot.metric != "full metric":
             kinds.append("full metric")
@@ -327,31 +326,25 @@ class Pilots:
         return found
 
     def _best_length(
-        self, family: Family, name: str, map: FixedMap, known: Pilot | None = None
-    ) -> Pilot:
-        """Find the best length scale and ridge after a map, beginning with a known pilot if any."""
-        n = len(family.lengths)
-        if known is None:
-            return descend(self._attempt(family, name, map), family.first_length, n)[1]
-        attempt = self._attempt(family, name, map, known.ridge, known.error)
-
-        def another(number: int) -> tuple[float, Pilot]:
-            return (known.error, known) if number == known.number else attempt(number)
-
-        return descend(another, known.number, n)[1]
-
-    def _attempt(
         self,
         family: Family,
         name: str,
         map: FixedMap,
-        ridge: int = _FIRST_RIDGE,
-        limit: float = np.inf,
-    ) -> Callable[[int], tuple[float, Pilot]]:
-        """Return a function from the number of a length scale to the best pilot with it.
+        like: Pilot | None = None,
+        *,
+        known: bool = False,
+    ) -> Pilot:
+        """Find the best length scale and ridge after a map.
 
-        It begins with a ridge, and tries others only if the error with it is below the limit, which
-        is the smallest error so far.
+        Parameters
+        ----------
+        family, name, map
+            The kernels, and the map with its name.
+        like : Pilot, default=None
+            Pilot with another map or on other rows, whose length scale is kept. In a series others
+            are tried as well: few blocks judge, and a length scale is soon too local.
+        known : bool, default=False
+            Whether ``like`` has this map and these rows, and only other length scales are to try.
         """
         fitted, judged = self._images(map)
         resolved: Any = family.make("median")
@@ -360,15 +353,20 @@ class Pilots:
             unit = float(resolved.resolve(some).length_scale)
         else:
             unit = 1.0
-        own, others = _values(resolved, fitted, fitted), _values(resolved, judged, fitted)
+        own, across = _values(resolved, fitted, fitted), _values(resolved, judged, fitted)
+        ridge, limit = _FIRST_RIDGE if like is None else like.ridge, np.inf
         targets = self._fitted.targets - self._mean
 
         def attempt(number: int) -> tuple[float, Pilot]:
+            # For another length scale, other ridges are tried only if the present one wins.
             nonlocal ridge, limit
+            if known and like is not None and number == like.number:
+                limit = like.error
+                return like.error, like
             length = family.lengths[number] * unit
             kernel = family.make(length)
             exact = ExactRidge(own(kernel) + self._bias, targets, self._fitted.weights)
-            K = others(kernel) + self._bias if self._halves else None
+            K = across(kernel) + self._bias if self._halves else None
 
             def judge(fit: ExactFit) -> tuple[float, tuple[Array, Array]]:
                 if K is None:
@@ -389,7 +387,10 @@ class Pilots:
             found = number, length, ridge, error, deviation, coefficients
             return error, Pilot(family, name, "", map, *found)
 
-        return attempt
+        if like is None:
+            return descend(attempt, family.first_length, len(family.lengths))[1]
+        limit_of_first = np.inf if known or self._is_series else -np.inf
+        return descend(attempt, like.number, len(family.lengths), limit=limit_of_first)[1]
 
     def _images(self, map: FixedMap) -> tuple[Floats, Floats]:
         """Return fitted and judging rows after a map, in float32."""
@@ -411,8 +412,8 @@ class Pilots:
         if not outer.any():
             return None
         name = f"{pilot.name.split(', ')[0]}, {kind}"
-        attempt = self._attempt(pilot.family, name, pilot.map.then(metric.make(outer)), pilot.ridge)
-        return attempt(pilot.number)[1]._replace(metric=kind)
+        map = pilot.map.then(metric.make(outer))
+        return self._best_length(pilot.family, name, map, pilot)._replace(metric=kind)
 
 
 def table_entry(

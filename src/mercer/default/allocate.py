@@ -187,8 +187,9 @@ class Allocation:
         if self.n_rows <= min(self.race.small, self._most_points()):
             return [partial(self._of_finalist, result, one) for one in result.finalists]
         local = list(result.cells[: settings.most_families])
-        sizes = self.sizes(result.best_global.map.n_outputs, local, steps=steps)
+        sizes = self.sizes(result.finalists[0].map.n_outputs, local, steps=steps)
         steps = steps and sizes.n_partitions == 0
+        dtype = np.dtype(np.float32 if result.takes_single else np.float64)  # of rows in cells
         makers: list[Callable[[], Component | None]]
         makers = [partial(self._global, result.kernel, sizes, steps=steps)]
         if sizes.n_partitions == 0:
@@ -204,7 +205,8 @@ class Allocation:
         cells = self._cell_sizes(n_inputs, memory // max(1, n_partitions))
         for number in range(n_partitions):
             of_family, family = divmod(number, len(local))
-            makers.append(partial(self._cells, local[family], result, of_family, cells))
+            constant = bias_of(result.constant)
+            makers.append(partial(self._cells, local[family], constant, of_family, cells, dtype))
         return makers
 
     def _trees(self) -> TreesPart | None:
@@ -214,7 +216,7 @@ class Allocation:
         sizes = {"n_trees": self.settings.n_trees, "seed": self.resources.seed}
         part = TreesPart.grown(self.learned, forgetting=self.resources.forgetting, **sizes)
         part.max_rows = self._enough * part.n_points
-        return part if part.map.n_outputs > part.map.n_trees else None  # some tree splits
+        return part if part.n_points > self.settings.n_trees else None  # some tree splits
 
     @property
     def _has_trees(self) -> bool:
@@ -400,7 +402,12 @@ class Allocation:
         return points[distinct_rows(images)]
 
     def _cells(
-        self, candidate: Candidate, result: RaceResult, number: int, cells: CellSizes
+        self,
+        candidate: Candidate,
+        constant: float,
+        number: int,
+        cells: CellSizes,
+        dtype: np.dtype[Any],
     ) -> CellsPart:
         """Create cells for a candidate; its first partition cuts along columns, others do not."""
         with np.errstate(over="ignore"):
@@ -409,7 +416,7 @@ class Allocation:
             images,
             min(self.n_cells(), cells.most) if self.n_regions is None else self.n_regions,
             kernel=candidate.kernel,
-            constant=bias_of(result.constant),
+            constant=constant,
             columns=number == 0,
             seed=self.resources.seed + number,
         )
@@ -422,7 +429,7 @@ class Allocation:
             cells.most,
             self.resources.forgetting,
             cells.kept,
-            np.float32 if result.takes_single else np.float64,
+            dtype,
             **ridge,
         )
         part.along_columns = number == 0

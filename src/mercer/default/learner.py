@@ -911,11 +911,6 @@ class DefaultLearner(Learner):
         unit, by = self.targets.unit, self.targets.stacked_by
         scaled = [values / unit for values in predictions]
         function.weights = stack(scaled, learned.targets / unit, held.weights, by)
-        weighed = zip(function.weights, trials, strict=True)
-        in_order(
-            lambda complete: complete(),
-            [trial.complete for weight, trial in weighed if weight and trial.complete],
-        )
         values = np.tensordot(function.weights, np.stack(predictions), 1)
         if self.targets.corrects:
             kernel = function.kernel_of_inputs
@@ -928,6 +923,11 @@ class DefaultLearner(Learner):
                 values = function.bent(factor * values)
             self.held_loss = mean_loss(self.loss, values, held)
         self.judged = Judged.of(held, values, self.settings.nested)
+        weighed = zip(function.weights, trials, strict=True)
+        in_order(
+            lambda complete: complete(),
+            [trial.complete for weight, trial in weighed if weight and trial.complete],
+        )
         self.solved_at, function.is_stale = self.n_rows, False
 
     def _solve_gathered(self, *, now: bool) -> tuple[Rows, list[Trial]]:

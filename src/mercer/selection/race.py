@@ -381,7 +381,7 @@ class Pilots:
             assert best is not None  # the largest ridge suits any kernel matrix
             values, coefficients = best
             error, deviation = error_of(values, self._judges)
-            what = "global", family.name, name, map.n_outputs
+            what = "global", family.name, name, fitted.shape[1]
             self.table.append(table_entry(*what, length, error, deviation))
             limit = min(limit, error)
             found = number, length, ridge, error, deviation, coefficients
@@ -933,16 +933,15 @@ def _race_of_cells(
         attempt, table = pilots.attempt(FAMILIES[one.family], one.map, lengths, one.metric)
         return attempt(first)[0], attempt, table
 
-    def compete(pair: tuple[Candidate, _Attempt]) -> Candidate:
-        one, attempt = pair
-        best = descend(attempt, first, n)[1]
-        numbers = best.length, best.error, best.deviation
-        return Candidate("cells", one.metric, one.map, *numbers, one.family, best.ridge)
-
     begun = in_order(begin, able)
     limit = _HOPEFUL * min(error for error, _, _ in begun)
     going = [(one, its[1]) for one, its in zip(able, begun, strict=True) if its[0] <= limit]
-    found = sorted(in_order(compete, going), key=lambda one: one.error)
+    bests = in_order(lambda pair: descend(pair[1], first, n)[1], going)
+    found = [
+        Candidate("cells", one.metric, one.map, best.length, *best[2:], one.family, best.ridge)
+        for (one, _), best in zip(going, bests, strict=True)
+    ]
+    found.sort(key=lambda one: one.error)
     near = [one for one in found if one.error <= settings.near * found[0].error]
     return tuple(near[: settings.most_families]), [
         entry for _, _, table in begun for entry in table

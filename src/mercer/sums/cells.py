@@ -673,7 +673,7 @@ class CellsPart:
         images, members = self.place(held.X)
         mapped = Rows(images, held.targets, held.weights)
         ridge = self._best_ridge(mapped, members)
-        mean, centres = self._mean_target(), self.partition.centres
+        mean = self._mean_target()
         predictions = np.tile(mean, (len(held), 1))
 
         def solve(number: int) -> None:
@@ -686,7 +686,7 @@ class CellsPart:
             else:
                 values = None
                 if cell.before is None and cell.is_filling:
-                    cell.predict_constant(mean, centres[number])
+                    cell.predict_constant(mean, self.partition.centres[number])
             if values is not None:
                 predictions[some] = values
 

@@ -40,11 +40,8 @@ class LeafBasis:
 
     def __init__(self, map: Leaves) -> None:
         self.map = map
-
-    @property
-    def size(self) -> int:
-        """Number of leaves."""
-        return self.map.n_outputs
+        #: Number of leaves.
+        self.size = map.n_outputs
 
     def __eq__(self, other: object) -> bool:
         """Whether the trees are the same."""
@@ -100,10 +97,6 @@ class LeafSweeps:
         strength = ridge * float(self._weights.sum()) * self._map.n_trees
         rows = self._residuals, self._weights, self._counts
         sweep_trees(self._leaves, self._starts, self.values, *rows, strength, n_sweeps)
-
-    def evaluate(self, leaves: NDArray[np.int32]) -> Array:
-        """Return values at rows, (n, n_outputs), from their leaf numbers, (n_trees, n)."""
-        return np.asarray(self.mean + indicator_values(leaves, self.values.T.copy()))
 
     @property
     def coefficients(self) -> Array:
@@ -259,7 +252,7 @@ class TreesPart(BasisPart):
             self.learn(rows)
             return self.judge(held)
         n, together = len(rows), Rows.joined([rows, held]).discounted(self.forgetting)
-        last, sweeps = self._swept(self.map, together[:n], together[n:])
+        last, sweeps, values = self._swept(self.map, together[:n], together[n:])
         self.coefficients = self.without_held = sweeps.coefficients
 
         def complete() -> None:
@@ -267,7 +260,7 @@ class TreesPart(BasisPart):
             whole.sweep(_WAY[last][0], _MORE_SWEEPS)
             self.coefficients = whole.coefficients
 
-        return Trial(self.evaluate(held.X), complete)
+        return Trial(values, complete)
 
     def _fitted(self, map: Leaves, rows: Rows, held: Rows, last: int | None) -> tuple[int, Array]:
         """Return the place on the way of ridges, see ``_swept``, and the coefficients there.
@@ -275,7 +268,7 @@ class TreesPart(BasisPart):
         For a ridge that is given, sums have the exact solution.
         """
         if not self._tries_all:
-            last, sweeps = self._swept(map, rows, held, last)
+            last, sweeps, _ = self._swept(map, rows, held, last)
             return last, sweeps.coefficients
         part = TreesPart(map, self.n_targets)
         part.choose_among(self.ridges)
@@ -285,7 +278,7 @@ class TreesPart(BasisPart):
 
     def _swept(
         self, map: Leaves, rows: Rows, held: Rows, last: int | None = None
-    ) -> tuple[int, LeafSweeps]:
+    ) -> tuple[int, LeafSweeps, Array]:
         """Sweep with ridges from strong to weak, up to a place on the way, or the best one.
 
         Returns
@@ -294,20 +287,20 @@ class TreesPart(BasisPart):
             The place.
         sweeps : LeafSweeps
             The fit to ``rows`` there.
+        values : ndarray of shape (n_held, n_outputs)
+            Its predictions for the held-out rows.
         """
-        sweeps = LeafSweeps(map, rows)
-        if last is not None:
-            for step in _WAY[: last + 1]:
-                sweeps.sweep(*step)
-            return last, sweeps
-        numbers, best = map.numbers(held.X), (np.inf, 0, sweeps.values)
-        for place, step in enumerate(_WAY):
+        sweeps, numbers = LeafSweeps(map, rows), map.numbers(held.X)
+        lowest, best, kept = np.inf, 0, (sweeps.values, held.targets)
+        for place, step in enumerate(_WAY if last is None else _WAY[: last + 1]):
             sweeps.sweep(*step)
-            error = squared_error(sweeps.evaluate(numbers), held, self.unit)
-            if error < best[0]:
-                best = error, place, sweeps.values.copy()
-            elif place - best[1] >= _PATIENCE:
+            values = sweeps.mean + indicator_values(numbers, sweeps.values.T.copy())
+            error = squared_error(values, held, self.unit) if last is None else -place
+            if error < lowest:
+                lowest, best, kept = error, place, (sweeps.values.copy(), values)
+            elif place - best >= _PATIENCE:
                 break
-        _, last, sweeps.values = best
-        self.ridge = int(np.argmin(np.abs(np.log(RIDGES / _WAY[last][0]))))
-        return last, sweeps
+        sweeps.values, predicted = kept
+        if last is None:
+            self.ridge = int(np.argmin(np.abs(np.log(RIDGES / _WAY[best][0]))))
+        return best, sweeps, predicted

@@ -859,21 +859,17 @@ class BasisPart:
         def complete() -> None:
             everything = self.statistics_with(held, Z)
             everything.jitter = max(everything.jitter, enough)
-            self._take(everything, best)
+            # In C order as in files, so that predictions are the same to the last bit.
+            self.coefficients = np.ascontiguousarray(self._solution(everything, best))
 
         return Trial(np.asarray(predictions, dtype=np.float64), complete)
 
     def solve_for_learned(self) -> None:
         """Solve for the rows in the sums, with the ridge that is tried first."""
         with self.statistics.trial():
-            self._take(self.statistics, self._first)
+            solution = self._solution(self.statistics, self._first)
+            self.coefficients, self.ridge = np.ascontiguousarray(solution), self._first
             self._enough = self.statistics.jitter
-
-    def _take(self, statistics: Statistics, number: int) -> None:
-        """Set the coefficients to the solution for sums and the ridge with a number."""
-        # In C order as in files, so that predictions are the same to the last bit.
-        self.coefficients = np.ascontiguousarray(self._solution(statistics, number))
-        self.ridge = number
 
     def statistics_with(self, held: Rows, Z: Any) -> Statistics:
         """Return new sums over the rows learned and held out rows, overwriting the features Z."""
@@ -901,12 +897,13 @@ class BasisPart:
 
     def _solution(self, statistics: Statistics, number: int) -> Array:
         """Return the coefficients for sums and the ridge with a number."""
+        constant = self.constant
         factor = statistics.factor(float(self.ridges[number]), self._penalty)
-        if self.constant is None:
+        if constant is None:
             return factor.solve(statistics.products / statistics.weight)
         mean = statistics.normalization()[0]
         right = statistics.centred(mean, np.ones_like(mean))[0] / statistics.weight
-        return self.constant * mean + factor.solve(right)
+        return constant * mean + factor.solve(right)
 
     def curvature(self) -> Curvature:
         """Return the factored matrix for Newton steps."""

@@ -106,32 +106,45 @@ def best_log_loss_weights(predictions, codes, weights, prior):
 def cells_by_hand(rows, map, make, lengths, settings, ridges, seed):
     """Errors of cells of some lengths, each with the best ridge, in the cells that a race asks.
 
-    The cells are the library's, whose oracle is elsewhere.
+    The cells are the library's, whose oracle is elsewhere. Few rows are each left out by
+    themselves; of many, the last fifth is.
     """
     n = min(len(rows), settings.cells_rows)
-    n_fitted = int(0.8 * n)
+    alone = len(rows) <= settings.alone
+    n_fitted = n if alone else int(0.8 * n)
     images = np.ascontiguousarray(map(rows.X[:n]), dtype=np.float32)
     n_cells = max(2, n_fitted // settings.cell_rows)
     cells = Partitioned.balanced(images[:n_fitted], n_cells, seed=seed).cells(images)
-    numbers, fits = np.arange(n), cells.max() + 1
-    able = [c for c in range(fits) if (cells[n_fitted:] == c).any()]
-    asked = np.linspace(0, len(able) - 1, min(len(able), settings.asked_cells)).astype(int)
+    numbers, n_cells = np.arange(n), cells.max() + 1
+    able = [c for c in range(n_cells) if alone or (cells[n_fitted:] == c).any()]
+    n_asked = settings.alone_cells if alone else settings.asked_cells
+    asked = np.linspace(0, len(able) - 1, min(len(able), n_asked)).astype(int)
     best = []
     for length in lengths:
         kernel, found = make(length), np.zeros(len(ridges))
         weight = 0.0
         for c in (able[i] for i in asked):
-            mine, theirs = (
-                rows[numbers[(cells == c) & side]]
-                for side in (numbers < n_fitted, numbers >= n_fitted)
-            )
+            mine = rows[numbers[(cells == c) & (numbers < n_fitted)]]
+            if alone:
+                mine = mine[: settings.alone_rows]
+                theirs = mine[len(mine) // 2 :]
+            else:
+                theirs = rows[numbers[(cells == c) & (numbers >= n_fitted)]]
             A, B = (np.asarray(map(some.X), dtype=np.float64) for some in (mine, theirs))
             share = mine.weights / mine.weights.sum()
             mean = share @ mine.targets
             for i, ridge in enumerate(ridges):
                 C = kernel(A, A) + 0.1 + ridge * np.diag(1.0 / share)
-                values = (kernel(B, A) + 0.1) @ np.linalg.solve(C, mine.targets - mean) + mean
-                values = np.clip(values, mine.targets.min(axis=0), mine.targets.max(axis=0))
+                K, y = kernel(B, A) + 0.1, mine.targets - mean
+                if alone:
+                    kept = [np.delete(np.arange(len(A)), j) for j in range(len(A) // 2, len(A))]
+                    values = [
+                        K[j, some] @ np.linalg.solve(C[np.ix_(some, some)], y[some])
+                        for j, some in enumerate(kept)
+                    ]
+                else:
+                    values = K @ np.linalg.solve(C, y)
+                values = np.clip(values + mean, mine.targets.min(axis=0), mine.targets.max(axis=0))
                 found[i] += theirs.weights @ np.sum((values - theirs.targets) ** 2, axis=1)
             weight += theirs.weights.sum()
         best.append(found.min() / weight)

@@ -71,3 +71,23 @@ def ridge_to_the_mean(Z, targets, weights, ridge, constant):
     mean = np.sum(share * targets, axis=0)
     A = (share * Z).T @ Z + ridge * np.eye(Z.shape[1])
     return constant * mean + np.linalg.solve(A, (share * Z).T @ (targets - mean))
+
+
+def swept(leaves, starts, targets, weights, way):
+    """Values of leaves after sweeps: each tree in turn is fitted to what all others leave.
+
+    ``way`` has pairs of a ridge and the number of sweeps with it.
+    """
+    Z = indicators(leaves, starts[-1]) * len(leaves) ** 0.5
+    share = (weights / weights.sum())[:, np.newaxis]
+    missing = targets - np.sum(share * targets, axis=0)
+    values = np.zeros((Z.shape[1], targets.shape[1]))
+    for ridge, n_sweeps in way:
+        for tree in list(range(len(leaves))) * n_sweeps:
+            own = slice(starts[tree], starts[tree + 1])
+            others = values.copy()
+            others[own] = 0.0
+            A = (share * Z[:, own]).T @ Z[:, own]
+            A += ridge * len(leaves) * np.eye(len(A))
+            values[own] = np.linalg.solve(A, (share * Z[:, own]).T @ (missing - Z @ others))
+    return values

@@ -513,7 +513,7 @@ def test_targets_far_from_zero_need_no_centring(n, deviations, small, monkeypatc
 
     moved = KernelRegressor(random_state=0).fit(X, far(y)).score(test, far(truth))
     # Rounding errors act like a ridge that grows with the distance from 0.
-    assert moved > centred - (0.01 if deviations < 10.0 else 0.03)
+    assert moved > centred - (0.015 if deviations < 10.0 else 0.03)
 
 
 @pytest.mark.parametrize(

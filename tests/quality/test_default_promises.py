@@ -12,7 +12,8 @@ from mercer.functions.sum_of_components import component_from_state, component_t
 from mercer.kernels import ChiSquared, Gaussian
 from mercer.risks import CVaR
 from mercer.selection import RaceSettings
-from mercer.sums import CellsPart, GlobalPart, Rows
+from mercer.sums import CellsPart, GlobalPart, Rows, Trial
+from quick import QUICKEST
 
 
 def rows(n, d=3, seed=0):
@@ -199,3 +200,35 @@ def test_rows_of_cells_are_pickled_once(monkeypatch):
             np.testing.assert_array_equal(getattr(again.rows, name), getattr(cell.rows, name))
     again = pickle.loads(pickle.dumps(model)).partial_fit(X[:300], y[:300])
     np.testing.assert_array_equal(again.predict(X), model.partial_fit(X[:300], y[:300]).predict(X))
+
+
+def test_only_parts_with_a_weight_are_fitted_to_the_rows_that_judge(monkeypatch):
+    """What has a weight is as if all had been fitted: nothing else depends on the others."""
+    monkeypatch.setattr(DefaultLearner, "settings", QUICKEST)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 3))
+    y = np.sin(2.0 * X[:, 0]) + 0.05 * X[:, 1] + 0.1 * rng.normal(size=700)
+    weigh, n_judged = DefaultLearner._weigh, []
+
+    def counted(self, held, learned, trials):
+        n_judged.append(len(trials))
+        weigh(self, held, learned, trials)
+
+    monkeypatch.setattr(DefaultLearner, "_weigh", counted)
+    lazy = KernelRegressor(random_state=0).fit(X, y)
+    function = lazy.learner_.function
+    assert 0 < len(function.components) < n_judged[0]
+
+    def eager(self, held, learned, trials):
+        for trial in trials:
+            if trial.complete is not None:
+                trial.complete()
+        weigh(self, held, learned, [Trial(trial.values) for trial in trials])
+
+    monkeypatch.setattr(DefaultLearner, "_weigh", eager)
+    other = KernelRegressor(random_state=0).fit(X, y)
+    np.testing.assert_array_equal(other.predict(X), lazy.predict(X))
+    twins = zip(function.components, other.learner_.function.components, strict=True)
+    for weight, (mine, its) in zip(function.weights, twins, strict=True):
+        if weight > 0.0:
+            np.testing.assert_array_equal(mine.coefficients, its.coefficients)

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.default import DefaultLearner, Settings
 from mercer.default import learner as default_learner
 from mercer.expansions import Auto
-from mercer.selection import block_length, block_order, race, race_point
+from mercer.selection import block_length, block_order, held_out, race, race_point
 from mercer.sums import Rows
 from quick import QUICKEST
 
@@ -107,6 +108,76 @@ def test_a_sorted_column_among_others_makes_no_series():
     X[:, 0].sort()
     y = np.sin(6.0 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=2000)
     assert found(X, y) == 1
+
+
+@pytest.fixture
+def looked(monkeypatch):
+    """How often pilots were fitted to tell whether rows are in order."""
+    calls, errors = [], held_out._errors
+
+    def noted(*arguments):
+        calls.append(1)
+        return errors(*arguments)
+
+    monkeypatch.setattr(held_out, "_errors", noted)
+    return calls
+
+
+@pytest.mark.parametrize("kind", ["rare", "heavy", "codes", "wide"])
+def test_no_pilot_is_fitted_to_rows_in_no_order(kind, looked):
+    """Neither by outliers nor by rare classes, of which a few may come together by chance."""
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(2000, 4 if kind != "wide" else 150))
+        y = (rng.random((2000, 6)) < 0.004) * 2.0 - 1.0 if kind == "rare" else X[:, 0]
+        if kind == "heavy":
+            X, y = rng.standard_t(0.7, size=X.shape), rng.standard_cauchy(2000)
+        elif kind == "codes":
+            X = np.floor(rng.exponential(size=X.shape) * 1.5)
+        assert found(X, y, seed) == 1
+    assert len(looked) <= 2  # of the 25: 5 standard errors are rare, not impossible
+
+
+@pytest.mark.parametrize("kind", ["autoregressive", "interleaved", "inputs that drift", "weeks"])
+def test_pilots_look_at_whatever_may_be_a_series(kind, looked):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(2000, 3)), rng.normal(size=2000)
+    slow = lfilter([1.0], [1.0, -0.999], rng.normal(size=4000))[2000:]
+    if kind == "autoregressive":
+        X[:, 0] = lfilter([1.0], [1.0, -0.3], X[:, 0])
+    elif kind == "interleaved":  # of 20 machines, whose rows follow each other in turn
+        X[:, 1] = np.cumsum(rng.normal(size=(100, 20)), axis=0).ravel()
+    elif kind == "weeks":
+        X[:, 2] += 0.7 * (np.arange(2000) % 7 == 0)
+    else:  # a twentieth of the variance of one input
+        X[:, 2] += np.sqrt(0.05) * slow / slow.std()
+    found(X, y)
+    assert len(looked) == 2
+
+
+@pytest.mark.skipif("MERCER_DATA" not in os.environ, reason="the data are not here")
+def test_electricity_is_in_order():
+    table = pd.read_parquet(Path(os.environ["MERCER_DATA"]) / "elec2.parquet")
+    X = table.drop(columns=["date", "nswprice", "label"]).to_numpy(np.float64)
+    y = np.where(table["label"] == 1, 1.0, -1.0)
+    assert found(X, y) == 50
+    order = np.random.default_rng(0).permutation(len(y))
+    assert found(X[order], y[order]) == 1
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(3, 40),
+    st.sampled_from([np.exp, np.cbrt, lambda x: 5.0 - 3.0 * x]),
+)
+def test_the_first_look_does_not_depend_on_units(seed, stretch, change):
+    rng = np.random.default_rng(seed)
+    columns = rng.normal(size=(20 * stretch, 2)) + 0.4 * np.repeat(
+        rng.normal(size=(20, 2)), stretch, axis=0
+    )
+    assert held_out.may_be_in_order(columns, stretch) == held_out.may_be_in_order(
+        change(columns), stretch
+    )
 
 
 @given(st.integers(0, 300), st.integers(1, 60), st.integers(0, 5))

@@ -115,16 +115,18 @@ def test_trees_are_judged_by_groups_that_they_were_not_grown_on(
 ) -> None:
     rows = in_groups([40] * 9)
     seen = []
-    judge = TreesPart._judge
+    grown = TreesPart.grown
 
-    def noted(self: Any, others: Rows, held: Rows) -> Any:
-        seen.append((set(others.groups), set(held.groups)))  # type: ignore[arg-type]
-        return judge(self, others, held)
+    def noted(others: Rows, *arguments: Any, **options: Any) -> Any:
+        seen.append(set(others.groups))  # type: ignore[arg-type]
+        return grown(others, *arguments, **options)
 
-    monkeypatch.setattr(TreesPart, "_judge", noted)
-    TreesPart.grown(rows, n_trees=5).solve_few(rows, 360)
-    assert len(seen) == 3
-    assert not any(others & held for others, held in seen)
+    part = TreesPart.grown(rows, n_trees=5)
+    monkeypatch.setattr(TreesPart, "grown", noted)
+    part.solve_few(rows, 360)
+    everyone = set(rows.groups)  # type: ignore[arg-type]
+    assert [len(everyone - others) for others in seen] == [3, 3, 3]
+    assert set.union(*(everyone - others for others in seen)) == everyone
 
 
 def test_folds_of_a_correction_are_whole_groups(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,16 @@ from mercer.default import learner as default_learner
 from mercer.default.allocate import Allocation
 from mercer.expansions import Auto
 from mercer.kernels import Bias, Gaussian, Mapped
-from mercer.selection import FAMILIES, RaceResult, RaceSettings, global_kernel, race
-from mercer.sums import Rows
+from mercer.selection import (
+    FAMILIES,
+    RaceResult,
+    RaceSettings,
+    global_kernel,
+    judges_alone,
+    race,
+)
+from mercer.selection.race import Pilots
+from mercer.sums import CellsPart, Rows
 from mercer.sums.cells import CELL_RIDGES
 from mercer.sums.ridge import RIDGES
 from oracles_parts import cells_by_hand
@@ -68,7 +76,7 @@ def test_errors_of_few_rows_are_of_the_second_half(pilot_rows):
     fitted, judged = rows[:200], rows[200:]
     share = fitted.weights / fitted.weights.sum()
     mean = share @ fitted.targets
-    for best in contest.finalists:
+    for best in contest.finalists[:2]:
         A, B = (np.asarray(best.map(some.X)) for some in (fitted, judged))
         K, K_judged = best.kernel(A, A) + 0.1, best.kernel(B, A) + 0.1
         squares = {}
@@ -102,20 +110,44 @@ def test_each_of_a_handful_of_rows_is_left_out():
 
 
 @pytest.mark.parametrize("family", ["laplacian", "matern", "gaussian"])
-@pytest.mark.parametrize("offset", [0.0, 3.0])
-def test_errors_of_cells_are_those_by_hand(offset, family):
-    rows = made_rows(700, seed=4, offset=offset)
-    result = race(rows, 700, 1, settings=FEW._replace(families=(family,)))
+@pytest.mark.parametrize(("offset", "alone"), [(0.0, 0), (3.0, 0), (3.0, 700)])
+def test_errors_of_cells_are_those_by_hand(offset, alone, family):
+    rows, few = made_rows(700, seed=4, offset=offset), FEW._replace(alone=alone)
+    result = race(rows, 700, 1, settings=few._replace(families=(family,)))
     (best,) = result.cells
     assert best.map is result.best_global.map
     tried = [e for e in result.table if e["form"] == "cells"]
     multiples = [e["length"] / result.best_global.length for e in tried]
     assert all(np.isclose(FEW.multiples, one).any() for one in multiples)
     make = FAMILIES[family].make
-    by_hand = cells_by_hand(rows, best.map, make, [e["length"] for e in tried], FEW, CELL_RIDGES, 1)
-    # Single precision behind ridges of 1e-6: 6e-8 / 1e-6 of the targets.
-    assert_allclose([e["error"] for e in tried], by_hand, rtol=0.02)
+    by_hand = cells_by_hand(rows, best.map, make, [e["length"] for e in tried], few, CELL_RIDGES, 1)
+    # Single precision behind ridges of 1e-6: 6e-8 / 1e-6 of the targets; twice for what a row
+    # says of itself.
+    assert_allclose([e["error"] for e in tried], by_hand, rtol=0.04 if alone else 0.02)
     assert_allclose(best.error, min(by_hand), rtol=0.02)
+
+
+def test_rows_that_belong_together_are_not_left_out_alone():
+    rows = made_rows(700)
+    grouped = replace(rows, groups=np.arange(700) // 7)
+    found = [judges_alone(rows, 1, FEW), judges_alone(rows, 50, FEW), judges_alone(grouped, 1, FEW)]
+    assert found == [True, False, False]
+    assert not judges_alone(rows, 1, FEW._replace(alone=699))
+    errors = [race(some, 700, 0, settings=FEW).cells[0].error for some in (rows, grouped)]
+    assert errors[0] != errors[1]
+
+
+@pytest.mark.usefixtures("quick_race")
+@pytest.mark.parametrize("alone", [0, 700])
+def test_cells_keep_the_ridge_that_left_rows_out_alone(alone, monkeypatch):
+    race_settings = QUICK.race._replace(alone=alone)
+    monkeypatch.setattr(DefaultLearner, "settings", QUICK._replace(race=race_settings))
+    rows = made_rows(700)
+    model = KernelRegressor(random_state=0).fit(rows.X, rows.targets[:, 0])
+    parts = [p for p in model.learner_.function.components if isinstance(p, CellsPart)]
+    kept = [part.ridges.tolist() == [CELL_RIDGES[part.first_ridge]] for part in parts]
+    assert kept == [alone > 0] * len(parts)
+    assert parts
 
 
 def test_a_gaussian_without_a_metric_goes_beside_one_with():
@@ -197,6 +229,36 @@ def test_the_best_length_is_the_best_of_its_neighbours(family, metric):
     # Both neighbours were tried, or there is none.
     number = at + int(np.argmin(abs(ratios - lengths[1] / lengths[0])))
     assert at not in (0, len(lengths) - 1) or number in (0, len(own) - 1)
+
+
+def test_metrics_keep_the_length_and_the_best_tries_others(monkeypatch):
+    calls, best_length = [], Pilots._best_length
+
+    def noted(self, family, name, map, like=None, *, known=False):
+        n = len(self.table)
+        found = best_length(self, family, name, map, like, known=known)
+        lengths = [entry["length"] for entry in self.table[n:]]
+        calls.append((name, map, known, lengths))
+        return found
+
+    monkeypatch.setattr(Pilots, "_best_length", noted)
+    pilots = Pilots(made_rows(300), 1.0, 1, 20, 150)
+    best = pilots.best(FAMILIES["matern"], 4, 64, 40)
+    *behind, (name, map, _, others) = [call for call in calls if "," in call[0]]
+    assert behind
+    assert [known for _, _, known, _ in calls] == [False] * (len(calls) - 1) + [True]
+    assert all(len(lengths) == 1 for _, _, _, lengths in behind)
+    assert (name, map) == (best.name, best.map)
+    assert 1 <= len(others) <= 9
+    assert best.length not in others or best.length not in {own for *_, (own,) in behind}
+    assert best.error == min(entry["error"] for entry in pilots.table)
+    # More rows fit the same length again, and with metrics of their own; in a series they do not.
+    for block in (1, 10):
+        calls.clear()
+        again = Pilots(made_rows(300), 1.0, block, 20, 200).again(best)
+        assert len(calls) == 1 + len({best.metric, "full metric"})
+        assert (sum(len(lengths) for *_, lengths in calls) == len(calls)) == (block == 1)
+        assert block > 1 or again.number == best.number
 
 
 def test_codes_race_as_indicators_and_skewed_columns_as_ranks():

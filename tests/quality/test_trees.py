@@ -17,8 +17,8 @@ from mercer.expansions import Auto
 from mercer.functions.sum_of_components import component_from_state, component_to_state
 from mercer.maps import Leaves
 from mercer.numerics.trees import binned, grow
-from mercer.sums import LeafFeatures, Rows, Statistics, TreesPart
-from mercer.sums.leaves import _FOLDS
+from mercer.sums import LeafBasis, LeafFeatures, Rows, Statistics, TreesPart
+from mercer.sums.leaves import _FOLDS, _MORE_SWEEPS, _WAY, LeafSweeps
 from mercer.sums.ridge import RIDGES
 from quick import QUICKEST
 
@@ -182,7 +182,6 @@ def test_sums_of_indicators_are_those_of_the_dense_matrix(n_outputs):
     w = np.random.default_rng(0).normal(size=(size, 2))
     assert_allclose(features @ w, dense @ w, atol=1e-12)
     assert_allclose(rows.targets.T @ features, rows.targets.T @ dense, atol=1e-12)
-    assert_allclose(features.kernel(), dense @ dense.T, atol=1e-12)
 
 
 def part_of(rows, **options):
@@ -253,51 +252,109 @@ def test_rows_beyond_the_most_change_nothing():
     assert_array_equal(part.statistics.packed, other.statistics.packed)
 
 
+# -- sweeps over rows in memory -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_a_sweep_fits_each_tree_to_what_the_others_leave(n_outputs):
+    rows, way = steps(90, n_outputs), ((1e-2, 2), (1e-4, 3))
+    leaves = Leaves(4, *grown(rows))
+    sweeps = LeafSweeps(leaves, rows)
+    for step in way:
+        sweeps.sweep(*step)
+    numbers = leaves.numbers(rows.X)
+    values = oracles.swept(numbers, leaves.starts, rows.targets, rows.weights, way)
+    assert_allclose(sweeps.values.T, values, atol=1e-12)
+    predicted = sweeps.mean + (oracles.indicators(numbers, len(values)) @ values) * 6**0.5
+    assert_allclose(part_of(rows).basis.features(rows.X) @ sweeps.coefficients, predicted)
+
+
+def test_many_sweeps_find_the_ridge_regression():
+    """From wherever they begin: the function has one minimum."""
+    rows, ridge = steps(200, 2, noise=1.0), 1e-3
+    leaves = Leaves(4, *grown(rows))
+    Z = oracles.indicators(leaves.numbers(rows.X), leaves.n_outputs)
+    constant = leaves.n_trees**-0.5
+    w = oracles.ridge_to_the_mean(Z, rows.targets, rows.weights, ridge, constant)
+    start = np.random.default_rng(0).normal(size=(2, leaves.n_outputs))
+    for values in (None, start):
+        sweeps = LeafSweeps(leaves, rows, values)
+        sweeps.sweep(ridge, 5000)
+        assert_allclose(sweeps.coefficients, w, atol=1e-8)
+
+
+@pytest.mark.parametrize("forgetting", [1.0, 0.99])
+def test_gathered_rows_choose_the_ridge_and_are_taken_in(forgetting):
+    rows = steps(300, 2, noise=1.0)
+    part = part_of(rows, forgetting=forgetting)
+    trial = part.judge_gathered(rows[:200], rows[200:])
+    values = trial.values
+    assert_allclose(part.evaluate(rows.X[200:]), values, atol=1e-12)
+    trial.complete()
+    aged = rows.discounted(forgetting)
+    learned, held, numbers = aged[:200], aged[200:], part.map.numbers(rows.X)
+    size, starts = part.n_points, part.map.starts
+    Z, mean = oracles.indicators(numbers, size), np.average(learned.targets, 0, learned.weights)
+    found = []
+    for last in range(len(_WAY)):
+        way = _WAY[: last + 1]
+        v = oracles.swept(numbers[:, :200], starts, learned.targets, learned.weights, way)
+        found.append(mean + (Z @ v * part.map.n_trees**0.5)[200:])
+    errors = [held.weights @ np.sum((one - held.targets) ** 2, axis=1) for one in found]
+    assert_allclose(values, found[np.argmin(errors)], atol=1e-10)
+    assert_allclose(Z[200:] @ part.without_held, values, atol=1e-10)
+    sweeps = LeafSweeps(part.map, learned)
+    for step in _WAY[: np.argmin(errors) + 1]:
+        sweeps.sweep(*step)
+    whole = LeafSweeps(part.map, aged, sweeps.values)
+    whole.sweep(_WAY[np.argmin(errors)][0], _MORE_SWEEPS)
+    assert_allclose(part.coefficients, whole.coefficients, atol=1e-10)
+
+
+def test_a_ridge_that_is_given_is_solved_for_exactly():
+    rows = steps(400, noise=1.0)
+    gathered, summed = (part_of(rows) for _ in range(2))
+    for part in (gathered, summed):
+        part.fix_ridge(1e-6)
+    summed.learn(rows[:300])
+    trial = gathered.judge_gathered(rows[:300], rows[300:])
+    trial.complete()
+    assert_array_equal(trial.values, summed.solve(rows[300:]))
+    assert_array_equal(gathered.coefficients, summed.coefficients)
+
+
 # -- few rows -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("block", [1, 7])
 def test_few_rows_are_judged_by_trees_that_have_not_seen_them(block):
-    rows, n_judges = steps(150, 2), 94  # 56 others: whole blocks
+    rows, n_judges = steps(150, 2, noise=1.0), 94  # 56 others: whole blocks
     part = TreesPart.grown(rows, seed=5)
-    values = part.solve_few(rows, n_judges, block)
+    trial = part.solve_few(rows, n_judges, block)
+    values = trial.values
+    trial.complete()
     ends = 150 - n_judges + np.linspace(0, n_judges, _FOLDS + 1).astype(int)
     ends[1:-1] -= ends[1:-1] % block
-    found = []
-    for start, stop in pairwise(ends):
-        others = rows[np.r_[:start, stop:150]]
-        leaves = TreesPart.grown(others, seed=5).map
-        Z = oracles.indicators(leaves.numbers(rows.X), leaves.n_outputs)
-        w = oracles.ridge_to_the_mean(
-            Z[np.r_[:start, stop:150]],
-            others.targets,
-            others.weights,
-            # Of the mean over all rows, of which some are left out.
-            RIDGES[part.ridge] * rows.weights.sum() / others.weights.sum(),
-            leaves.n_trees**-0.5,
-        )
-        found.append(Z[start:stop] @ w)
-    assert_allclose(values, np.concatenate(found), atol=1e-6)
+
+    def predicted(n_ridges):
+        for start, stop in pairwise(ends):
+            others = rows[np.r_[:start, stop:150]]
+            leaves = TreesPart.grown(others, seed=5).map
+            sweeps = LeafSweeps(leaves, others)
+            for step in _WAY[:n_ridges]:
+                sweeps.sweep(*step)
+            yield LeafBasis(leaves).features(rows.X[start:stop]) @ sweeps.coefficients
+
+    found = [np.concatenate(list(predicted(n))) for n in range(1, len(_WAY) + 1)]
+    n_first = ends[1] - ends[0]
+    first = rows[ends[0] : ends[1]]
+    errors = [first.weights @ np.sum((f[:n_first] - first.targets) ** 2, axis=1) for f in found]
+    assert_allclose(values, found[np.argmin(errors)], atol=1e-12)
     # Trees of all rows, which the fit to them all is of.
-    Z = oracles.indicators(part.map.numbers(rows.X), part.n_points)
-    w = oracles.ridge_to_the_mean(
-        Z, rows.targets, rows.weights, RIDGES[part.ridge], part.map.n_trees**-0.5
-    )
-    assert_allclose(part.evaluate(rows.X), Z @ w, atol=1e-6)
-
-
-def test_fits_by_rows_and_by_sums_agree():
-    rows = steps(130)
-    few = TreesPart.grown(rows)
-    assert few.n_points > 130
-    many = few._on(few.map)
-    many.learn(rows[:100])
-    predicted = many.solve(rows[100:])
-    # Rounding over the ridge of 1e-9.
-    assert_allclose(few._judge(rows[:100], rows[100:]), predicted, atol=1e-6)
-    assert few.ridge == many.ridge
-    few._fit(rows)
-    assert_allclose(few.evaluate(rows.X), many.evaluate(rows.X), atol=1e-6)
+    sweeps = LeafSweeps(part.map, rows)
+    for step in _WAY[: np.argmin(errors) + 1]:
+        sweeps.sweep(*step)
+    assert_array_equal(part.coefficients, sweeps.coefficients)
 
 
 def test_trees_that_are_far_worse_than_others_are_given_up_at_once():
@@ -313,7 +370,7 @@ def test_a_ridge_of_ones_own_is_kept_even_if_it_is_none():
     for ridge in (0.0, 1e-3):
         part = TreesPart.grown(rows)
         part.fix_ridge(ridge)
-        assert part.solve_few(rows, 75) is not None
+        part.solve_few(rows, 75).complete()
         assert part.ridges[part.ridge] == ridge
         assert np.isfinite(part.evaluate(rows.X)).all()
 

@@ -71,6 +71,8 @@ class AllocationSettings(NamedTuple):
     enough, enough_for_steps : int, default=20 and 6
         Rows per point that the global component learns: beside cells, which correct it; and before
         Newton steps on the loss, which make up for sums over fewer rows.
+    plenty : int, default=15000
+        Number of rows above which half of ``enough`` is enough, for trees as well.
     near_boundary : float, default=5/8
         Share of the points of a large dictionary that lie near the boundary between classes, if
         steps on the loss follow.
@@ -91,6 +93,7 @@ class AllocationSettings(NamedTuple):
     fewest_points: int = 250
     partitions: tuple[int, ...] = (2**62, 200_000)
     enough: int = 20
+    plenty: int = 15_000
     enough_for_steps: int = 6
     near_boundary: float = 5 / 8
     n_trees: int = 100
@@ -184,8 +187,9 @@ class Allocation:
         if self.n_rows <= min(self.race.small, self._most_points()):
             return [partial(self._of_finalist, result, one) for one in result.finalists]
         local = list(result.cells[: settings.most_families])
-        sizes = self.sizes(result.best_global.map.n_outputs, local, steps=steps)
+        sizes = self.sizes(result.finalists[0].map.n_outputs, local, steps=steps)
         steps = steps and sizes.n_partitions == 0
+        dtype = np.dtype(np.float32 if result.takes_single else np.float64)  # of rows in cells
         makers: list[Callable[[], Component | None]]
         makers = [partial(self._global, result.kernel, sizes, steps=steps)]
         if sizes.n_partitions == 0:
@@ -201,7 +205,8 @@ class Allocation:
         cells = self._cell_sizes(n_inputs, memory // max(1, n_partitions))
         for number in range(n_partitions):
             of_family, family = divmod(number, len(local))
-            makers.append(partial(self._cells, local[family], result, of_family, cells))
+            constant = bias_of(result.constant)
+            makers.append(partial(self._cells, local[family], constant, of_family, cells, dtype))
         return makers
 
     def _trees(self) -> TreesPart | None:
@@ -210,8 +215,8 @@ class Allocation:
             return None
         sizes = {"n_trees": self.settings.n_trees, "seed": self.resources.seed}
         part = TreesPart.grown(self.learned, forgetting=self.resources.forgetting, **sizes)
-        part.max_rows = self.settings.enough * part.n_points
-        return part if part.map.n_outputs > part.map.n_trees else None  # some tree splits
+        part.max_rows = self._enough * part.n_points
+        return part if part.n_points > self.settings.n_trees else None  # some tree splits
 
     @property
     def _has_trees(self) -> bool:
@@ -296,11 +301,11 @@ class Allocation:
         else:
             n_partitions = len(local) * sum(n <= limit for limit in settings.partitions)
             size = min(settings.n_points, settings.beside_cells)
-            enough = settings.enough * size
+            enough = self._enough * size
             choices = [Sizes(size, enough, p) for p in range(n_partitions, 0, -1)]
         while choices[-1].n_points > settings.fewest_points:
             size = choices[-1].n_points // 2
-            choices.append(Sizes(size, settings.enough * size, min(1, choices[-1].n_partitions)))
+            choices.append(Sizes(size, self._enough * size, min(1, choices[-1].n_partitions)))
         choices.append(choices[-1]._replace(n_partitions=0))
         if self.resources.budget_seconds is None:
             return choices[0]
@@ -325,7 +330,7 @@ class Allocation:
         n_outputs, n_columns = self.n_outputs, self.rows.X.shape[1]
         n_trees = self.settings.n_trees
         n_leaves = n_trees * N_LEAVES
-        rows = min(self.n_rows, self.settings.enough * n_leaves)
+        rows = min(self.n_rows, self._enough * n_leaves)
         growth = min(rows, MOST_GROWN) * n_trees * (2 * n_columns + n_outputs)
         learning = rows * n_trees * (n_trees // 2 + n_outputs)
         # An addition at a random place in memory takes as long as about twenty in a matrix product.
@@ -342,6 +347,12 @@ class Allocation:
         if self._has_trees:
             memory -= self._bytes_of_trees()
         return most_points(memory, self.n_outputs, keeps_kernel=True)
+
+    @property
+    def _enough(self) -> int:
+        """Rows that components learn for each point, or leaf, beside cells."""
+        settings = self.settings
+        return settings.enough if self.n_rows <= settings.plenty else settings.enough // 2
 
     def _points_for_rows(self) -> int:
         return max(self.settings.least_points, self.n_rows // self.settings.rows_per_point)
@@ -391,7 +402,12 @@ class Allocation:
         return points[distinct_rows(images)]
 
     def _cells(
-        self, candidate: Candidate, result: RaceResult, number: int, cells: CellSizes
+        self,
+        candidate: Candidate,
+        constant: float,
+        number: int,
+        cells: CellSizes,
+        dtype: np.dtype[Any],
     ) -> CellsPart:
         """Create cells for a candidate; its first partition cuts along columns, others do not."""
         with np.errstate(over="ignore"):
@@ -400,7 +416,7 @@ class Allocation:
             images,
             min(self.n_cells(), cells.most) if self.n_regions is None else self.n_regions,
             kernel=candidate.kernel,
-            constant=bias_of(result.constant),
+            constant=constant,
             columns=number == 0,
             seed=self.resources.seed + number,
         )
@@ -413,7 +429,7 @@ class Allocation:
             cells.most,
             self.resources.forgetting,
             cells.kept,
-            np.float32 if result.takes_single else np.float64,
+            dtype,
             **ridge,
         )
         part.along_columns = number == 0

@@ -52,6 +52,7 @@ from mercer.selection import (
     block_order,
     calibrate,
     group_order,
+    judges_alone,
     mean_loss,
     order_in_blocks,
     race,
@@ -68,6 +69,7 @@ from mercer.sums import (
     Rows,
     RowsByNumber,
     TreesPart,
+    Trial,
     check_sizes,
     coded_rows,
     labels_of_codes,
@@ -887,25 +889,27 @@ class DefaultLearner(Learner):
             held = self.waiting
             learned = self.targets(held)
             backwards = function.components[::-1]
-            predictions = in_order(lambda part: part.solve(learned), backwards)[::-1]
+            trials = in_order(lambda part: part.judge(learned), backwards)[::-1]
             held = held.discounted(self.resources.forgetting)
         else:
-            held, predictions = self._solve_gathered(now=now)
+            held, trials = self._solve_gathered(now=now)
             learned = self.targets(held)
-        self._weigh(held, learned, predictions)
+        self._weigh(held, learned, trials)
         return True
 
-    def _weigh(self, held: Rows, learned: Rows, predictions: list[Array]) -> None:
+    def _weigh(self, held: Rows, learned: Rows, trials: list[Trial]) -> None:
         """Choose the weights of components by their predictions for held out rows.
+
+        Only components with a weight are fitted to the held out rows, too.
 
         Parameters
         ----------
         held, learned : Rows
             The held out rows: with weights by age, and with targets as components learn them.
-        predictions : list of ndarray of shape (n_held, n_targets)
+        trials : list of Trial
             Predictions of each component.
         """
-        function = self.function
+        function, predictions = self.function, [trial.values for trial in trials]
         unit, by = self.targets.unit, self.targets.stacked_by
         scaled = [values / unit for values in predictions]
         function.weights = stack(scaled, learned.targets / unit, held.weights, by)
@@ -921,14 +925,19 @@ class DefaultLearner(Learner):
                 values = function.bent(factor * values)
             self.held_loss = mean_loss(self.loss, values, held)
         self.judged = Judged.of(held, values, self.settings.nested)
+        weighed = zip(function.weights, trials, strict=True)
+        in_order(
+            lambda complete: complete(),
+            [trial.complete for weight, trial in weighed if weight and trial.complete],
+        )
         self.solved_at, function.is_stale = self.n_rows, False
 
-    def _solve_gathered(self, *, now: bool) -> tuple[Rows, list[Array]]:
+    def _solve_gathered(self, *, now: bool) -> tuple[Rows, list[Trial]]:
         """Choose and fit components anew, to all rows gathered so far.
 
         Returns
         -------
-        judges, predictions : Rows and list of ndarray
+        judges, trials : Rows and list of Trial
             Held out rows, with weights by age, and the prediction of each component for them by a
             fit without them.
         """
@@ -947,14 +956,20 @@ class DefaultLearner(Learner):
         components = self.function.components
         fitted, held = rows[:n], rows[n:]
 
-        def learn(component: Component) -> Array:
+        alone = judges_alone(learned, self.function.block, self.settings.race)
+
+        def judge(component: Component) -> Trial:
+            if isinstance(component, TreesPart):
+                return component.judge_gathered(fitted, held)
+            if alone and isinstance(component, CellsPart) and self.function.races:
+                component.keep_ridge()  # by which the race judged cells like these
             component.learn(fitted)
-            return component.solve(held)
+            return component.judge(held)
 
-        predictions = in_order(learn, components[::-1])[::-1]
-        return judges.discounted(self.resources.forgetting), predictions
+        trials = in_order(judge, components[::-1])[::-1]
+        return judges.discounted(self.resources.forgetting), trials
 
-    def _solve_few(self, rows: Rows) -> tuple[Rows, list[Array]]:
+    def _solve_few(self, rows: Rows) -> tuple[Rows, list[Trial]]:
         """Fit all rows; predict the last half of them, or all if few, by leave-one-out fits."""
         settings, block = self.settings, self._few_block(len(rows))
         given = self._with_last_together(rows) if self.in_time else self._shuffled(rows)
@@ -967,23 +982,23 @@ class DefaultLearner(Learner):
             n = self._n_held()
         n = len(rows) - rows.whole(len(rows) - n)
         components: list[Component] = []
-        predictions: list[Array] = []
+        trials: list[Trial] = []
         for part in self.function.components:
-            values: Array | None
+            trial: Trial | None
             if isinstance(part, TreesPart):
-                values = part.solve_few(rows, n, block, predictions)
+                trial = part.solve_few(rows, n, block, [one.values for one in trials])
             else:
                 assert isinstance(part, GlobalPart)
                 if part.n_points == len(rows):
-                    values = part.solve_exactly(rows, n, block)
+                    trial = Trial(part.solve_exactly(rows, n, block))
                 else:
-                    values = part.solve_without(rows, block)[len(rows) - n :]
-            if values is not None:
+                    trial = Trial(part.solve_without(rows, block)[len(rows) - n :])
+            if trial is not None:
                 components.append(part)
-                predictions.append(values)
+                trials.append(trial)
         self.function.components = components
         judges = given[len(rows) - n :]
-        return (replace(judges, groups=None) if self.in_time else judges), predictions
+        return (replace(judges, groups=None) if self.in_time else judges), trials
 
     def _with_copies(self, rows: Rows) -> Rows:
         """Make a group of each set of repeated rows, unless rows are a series or have groups."""
@@ -1127,12 +1142,12 @@ class DefaultLearner(Learner):
         for number, its in sums.items():
             components[number].statistics = its.statistics.copy()
 
-        def values(number: int) -> Array:
+        def judge(number: int) -> Trial:
             if number in solved:
-                return solved[number].values
-            return np.asarray(components[number].solve(learned))
+                return Trial(solved[number].values)
+            return components[number].judge(learned)  # type: ignore[no-any-return]
 
-        self._weigh(held, learned, in_order(values, range(len(components))))
+        self._weigh(held, learned, in_order(judge, range(len(components))))
         if steps is not None:
             self._refine(GradientsElsewhere(self.loss, learned, steps), held)
         self._find_level(kept=held)
@@ -1191,14 +1206,26 @@ class DefaultLearner(Learner):
             return
         if any(part.form == "cells" for _, part in function.used):
             return
-        if any(isinstance(p, BasisPart) and not p.statistics.n_rows for _, p in function.used):
-            # Loaded from a file, where rows that are kept themselves have no sums.
-            function.is_stale = True
-            self._solve(goes_on=True)
+        if not self.is_decided:
+            self._make_sums()
         held, n_held = self.waiting, self._n_held()
         held = held[held.whole(max(0, len(held) - n_held), least=0 if self.is_decided else 1) :]
         with one_blas_thread():
             self._refine(GradientsOfRows(self.loss, rows, len(held)), held)
+
+    def _make_sums(self) -> None:
+        """Add gathered rows to the sums that steps need and their solution did not."""
+        function = self.function
+        parts = [part for _, part in function.used if isinstance(part, BasisPart)]
+        if not all(part.without_held.any() for part in parts):
+            # Loaded from a file, where rows that are kept themselves have no sums.
+            function.is_stale = True
+            self._solve(goes_on=True)
+        learned = self.targets(self.waiting)[: self._n_before_judges()]
+        for _, part in function.used:
+            if isinstance(part, TreesPart):
+                part.statistics = part.emptied().statistics
+                part.learn(learned)
 
     @property
     def _takes_steps(self) -> bool:

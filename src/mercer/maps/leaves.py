@@ -99,19 +99,11 @@ class Leaves(Component):
                 "`columns`, `cuts`, `children` and `roots` must be nodes of trees: children behind "
                 "their parents, leaves numbered in their order."
             )
-        self._forest, self._n_leaves = forest, int(is_leaf.sum())
+        self._forest, self.n_outputs, self.n_trees = forest, int(is_leaf.sum()), roots.size
+        #: Number of the first leaf of each tree, and of all leaves, shape (n_trees + 1,).
+        self.starts = np.append(np.cumsum(is_leaf)[roots] - is_leaf[roots], self.n_outputs)
 
     _relations = (_check_nodes,)
-
-    @property
-    def n_outputs(self) -> int:
-        """Number of leaves."""
-        return self._n_leaves
-
-    @property
-    def n_trees(self) -> int:
-        """Number of trees."""
-        return self._forest.roots.size
 
     def numbers(self, X: ArrayLike) -> NDArray[np.int32]:
         """Numbers of the leaves of rows, shape (n_trees, n_rows)."""

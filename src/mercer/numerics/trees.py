@@ -396,21 +396,59 @@ def indicator_values(leaves: NDArray[np.int32], coefficients: Array) -> Array:
 
 
 @jit(nogil=True)
-def equal_leaves(leaves: NDArray[np.int32]) -> Array:
-    """Count the trees in which two rows have the same leaf, (n_rows, n_rows).
+def sweep_trees(
+    leaves: Codes,
+    starts: Integers,
+    values: Array,
+    residuals: Array,
+    weights: Array,
+    counts: Array,
+    strength: float,
+    n_sweeps: int,
+) -> None:
+    """Fit leaf values to residuals by ridge regression, one tree after another (Gauss-Seidel).
+
+    Each step solves for all leaves of one tree, whose equations are independent of each other, with
+    all other trees fixed. Repeated sweeps converge to the solution for all trees together.
 
     Parameters
     ----------
-    leaves : ndarray of shape (n_rows, n_trees)
-        Leaf of each row in each tree.
+    leaves : ndarray of shape (n_trees, n_rows) of uint8
+        Leaf of each row, numbered within its tree.
+    starts : ndarray of shape (n_trees + 1,) of int
+        Number of the first leaf of each tree, and of all leaves.
+    values : ndarray of shape (n_outputs, n_leaves)
+        Values of the leaves, changed in place.
+    residuals : ndarray of shape (n_outputs, n_rows)
+        Targets minus the values of all trees, changed in place.
+    weights : ndarray of shape (n_rows,)
+        Weights of the rows.
+    counts : ndarray of shape (n_leaves,)
+        Weights of the rows of each leaf.
+    strength : float
+        Factor of the squared values of leaves, which are added to the squared residuals.
+    n_sweeps : int
+        How often all trees are visited.
     """
-    n, n_trees = leaves.shape
-    found = np.empty((n, n))
-    for i in range(n):
-        for j in range(i + 1):
-            count = 0
+    n_trees, n = leaves.shape
+    sums, moved = np.empty(counts.size), np.empty(counts.size)
+    for c in range(len(values)):
+        mine, left = values[c], residuals[c]
+        moved[:] = 0.0
+        before = leaves[n_trees - 1]
+        for _ in range(n_sweeps):
             for tree in range(n_trees):
-                count += 1 if leaves[i, tree] == leaves[j, tree] else 0
-            found[i, j] = count
-            found[j, i] = count
-    return found
+                here, first = leaves[tree], starts[tree]
+                size = starts[tree + 1] - first
+                sums[:size] = 0.0
+                # What the tree before has moved is taken off in the same pass over the rows.
+                for r in range(n):
+                    left[r] -= moved[before[r]]
+                    sums[here[r]] += weights[r] * left[r]
+                for leaf in range(size):
+                    value, whole = mine[first + leaf], counts[first + leaf] + strength
+                    moved[leaf] = (sums[leaf] - strength * value) / whole if whole > 0.0 else 0.0
+                    mine[first + leaf] += moved[leaf]
+                before = here
+        for r in range(n):
+            left[r] -= moved[before[r]]

@@ -27,6 +27,7 @@ from mercer.selection.race import (
     RaceSettings,
     bias_of,
     global_kernel,
+    judges_alone,
     race,
     race_point,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "global_kernel",
     "group_order",
     "groups_alike",
+    "judges_alone",
     "left_out_by_pilot",
     "mean_loss",
     "neighbours_alike",

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, nnls
+from scipy.stats import rankdata
 
 from mercer.kernels import Bias, Gaussian, Kernel, Mapped
 from mercer.losses import Loss, Squared, loss_and_slopes
@@ -43,6 +44,9 @@ _TELLING_LENGTH = 300  # rows
 # Blocks are used if their errors exceed the errors of as many random rows by this many standard
 # errors, and by this factor.
 _SURE, _GROWTH = 3.0, 1.25
+# Rows may be in order if the autocorrelation of ranks at one lag, or at all lags together, exceeds
+# that of rows in no order by so many standard errors. Ranks count up to so many deviations.
+_AT_ONE_LAG, _AT_ALL_LAGS, _RAREST = 4.5, 6.0, 3.0
 # Rows are sorted by a target if this share of its variance lies between stretches.
 _SORTED = 0.7
 _ROUNDING = 1e-14
@@ -99,6 +103,8 @@ def block_length(rows: RevisitableRows, seed: int) -> int:
     some = _standard(rows[(starts[:, np.newaxis] + np.arange(stretch)).ravel()])
     if some.X.shape[1] < 2 or _is_sorted(some.targets):
         return 1
+    if not may_be_in_order(np.column_stack([some.X, some.targets]), stretch):
+        return 1
     rng = np.random.default_rng(seed)
     drawn = rng.permutation(len(some))
     in_blocks = _errors(some, drawn, block)
@@ -107,6 +113,41 @@ def block_length(rows: RevisitableRows, seed: int) -> int:
     growth = (in_blocks - alone).reshape(_STRETCHES, stretch).mean(axis=1)
     sure = growth.mean() > _SURE * growth.std(ddof=1) / np.sqrt(_STRETCHES)
     return block if sure and in_blocks.mean() > _GROWTH * alone.mean() else 1
+
+
+def may_be_in_order(columns: NDArray[np.floating[Any]], stretch: int) -> bool:
+    """Return whether values in any column resemble those some rows before: a cheap first look.
+
+    Neighbours can predict each other only if they are alike. In rows in no order, the sum of
+    products of standardised ranks at one lag has mean 0 and variance one per pair. Ranks, and a
+    limit for them, keep outliers and rare classes from looking like an order.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (n_stretches * stretch, n_columns)
+        Inputs and targets in stretches of consecutive rows.
+    stretch : int
+        Rows of a stretch, which are compared with each other only.
+
+    Examples
+    --------
+    >>> wave = np.sin(np.arange(1000.0) / 9.0)[:, np.newaxis]
+    >>> may_be_in_order(wave, 100), may_be_in_order(np.random.default_rng(0).permuted(wave), 100)
+    (True, False)
+    """
+    ranks = rankdata(columns, axis=0)
+    ranks -= ranks.mean(axis=0)
+    scale = ranks.std(axis=0)
+    ranks = np.clip(ranks[:, scale > 0.0] / scale[scale > 0.0], -_RAREST, _RAREST)
+    pieces = ranks.reshape(-1, stretch, ranks.shape[1])
+    lags = np.arange(1, min(_BLOCK, stretch // 2) + 1)
+    # Padded with zeros, so that the end of a stretch is not compared with its beginning.
+    spectrum = np.abs(np.fft.rfft(pieces, 2 * stretch, axis=1)) ** 2
+    products = np.fft.irfft(spectrum, axis=1).sum(axis=0)[lags]
+    pairs = len(pieces) * (stretch - lags)
+    alike = products / np.sqrt(pairs)[:, np.newaxis]
+    together = products.sum(axis=0) / np.sqrt(pairs.sum())
+    return bool((alike > _AT_ONE_LAG).any() or (together > _AT_ALL_LAGS).any())
 
 
 def block_of_series(n_rows: int) -> int:

@@ -8,9 +8,9 @@ fitted to some cells of the first rows and judged on other rows.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -258,7 +258,7 @@ class Pilots:
         self.table: list[dict[str, Any]] = []
         #: Best pilot of a family, without a metric.
         self.plain: Pilot | None = None
-        self._rows = rows
+        self._rows, self._is_series = rows, block > 1
         self._halves = len(rows) >= fewest
         half = min(len(rows) // 2, most_fitted)
         half -= half % block if half > block else 0
@@ -274,7 +274,8 @@ class Pilots:
 
         Metrics are repeated: irrelevant columns fade together with their noise, which had hidden
         the effect of the others. Weights of columns follow each other, and directions follow the
-        most helpful metric.
+        most helpful metric. Metrics keep the length scale of the pilot whose gradients they are
+        made of; only the best then tries others.
         """
         if family.most_inputs is not None and self._rows.X.shape[1] > family.most_inputs:
             return None
@@ -293,28 +294,23 @@ class Pilots:
             leader = min(tried, key=lambda pilot: pilot.error)
             if leader.metric == "relevance" and "full metric" in family.metrics:
                 tried += self._behind_metrics(leader, "full metric", rounds)
+        if len(tried) > 1:
+            behind = min(tried[1:], key=lambda pilot: pilot.error)
+            best_behind = self._best_length(family, behind.name, behind.map, behind, known=True)
+            tried.append(best_behind._replace(metric=behind.metric))
         return min(tried, key=lambda pilot: pilot.error)
 
     def again(self, pilot: Pilot) -> Pilot:
-        """Refit a pilot of fewer rows to these rows, and remake its last metric if that helps."""
+        """Refit a pilot of fewer rows to these rows, and make new metrics if that helps.
+
+        These are its last metric made again, and a full one.
+        """
         first = self._best_length(pilot.family, pilot.name, pilot.map, pilot)
-        if not pilot.metric:
-            return first
-        kinds = [pilot.metric]
-        if "full metric" in pilot.family.metrics and pilot.metric != "full metric":
+        kinds = [pilot.metric] if pilot.metric else []
+        if pilot.metric and "full metric" in pilot.family.metrics and pilot.metric != "full metric":
             kinds.append("full metric")
-
-        def anew(kind: str) -> tuple[Pilot | None, list[dict[str, Any]]]:
-            pilots = copy.copy(self)
-            pilots.table = []
-            return pilots._behind_metric(first, kind), pilots.table
-
-        found = [first]
-        for one, entries in in_order(anew, kinds):
-            self.table += entries
-            if one is not None:
-                found.append(one)
-        return min(found, key=lambda one: one.error)
+        found = [self._behind_metric(first, kind) for kind in kinds]
+        return min([first, *(one for one in found if one is not None)], key=lambda one: one.error)
 
     def _behind_metrics(self, last: Pilot, kind: str, rounds: int) -> list[Pilot]:
         """Return pilots with metrics, each from the gradients of the last one, while that helps."""
@@ -330,9 +326,26 @@ class Pilots:
         return found
 
     def _best_length(
-        self, family: Family, name: str, map: FixedMap, like: Pilot | None = None
+        self,
+        family: Family,
+        name: str,
+        map: FixedMap,
+        like: Pilot | None = None,
+        *,
+        known: bool = False,
     ) -> Pilot:
-        """Find the best length scale and ridge after a map, starting from another pilot's."""
+        """Find the best length scale and ridge after a map.
+
+        Parameters
+        ----------
+        family, name, map
+            The kernels, and the map with its name.
+        like : Pilot, default=None
+            Pilot with another map or on other rows, whose length scale is kept. In a series others
+            are tried as well: few blocks judge, and a length scale is soon too local.
+        known : bool, default=False
+            Whether ``like`` has this map and these rows, and only other length scales are to try.
+        """
         fitted, judged = self._images(map)
         resolved: Any = family.make("median")
         if isinstance(resolved, DistanceKernel):
@@ -340,17 +353,20 @@ class Pilots:
             unit = float(resolved.resolve(some).length_scale)
         else:
             unit = 1.0
-        own, others = _values(resolved, fitted, fitted), _values(resolved, judged, fitted)
-        targets = self._fitted.targets - self._mean
-        # For another length scale, other ridges are tried only if it wins with the present ridge.
+        own, across = _values(resolved, fitted, fitted), _values(resolved, judged, fitted)
         ridge, limit = _FIRST_RIDGE if like is None else like.ridge, np.inf
+        targets = self._fitted.targets - self._mean
 
         def attempt(number: int) -> tuple[float, Pilot]:
+            # For another length scale, other ridges are tried only if the present one wins.
             nonlocal ridge, limit
+            if known and like is not None and number == like.number:
+                limit = like.error
+                return like.error, like
             length = family.lengths[number] * unit
             kernel = family.make(length)
             exact = ExactRidge(own(kernel) + self._bias, targets, self._fitted.weights)
-            K = others(kernel) + self._bias if self._halves else None
+            K = across(kernel) + self._bias if self._halves else None
 
             def judge(fit: ExactFit) -> tuple[float, tuple[Array, Array]]:
                 if K is None:
@@ -365,14 +381,16 @@ class Pilots:
             assert best is not None  # the largest ridge suits any kernel matrix
             values, coefficients = best
             error, deviation = error_of(values, self._judges)
-            what = "global", family.name, name, map.n_outputs
+            what = "global", family.name, name, fitted.shape[1]
             self.table.append(table_entry(*what, length, error, deviation))
             limit = min(limit, error)
             found = number, length, ridge, error, deviation, coefficients
             return error, Pilot(family, name, "", map, *found)
 
-        first = family.first_length if like is None else like.number
-        return descend(attempt, first, len(family.lengths))[1]
+        if like is None:
+            return descend(attempt, family.first_length, len(family.lengths))[1]
+        limit_of_first = np.inf if known or self._is_series else -np.inf
+        return descend(attempt, like.number, len(family.lengths), limit=limit_of_first)[1]
 
     def _images(self, map: FixedMap) -> tuple[Floats, Floats]:
         """Return fitted and judging rows after a map, in float32."""
@@ -454,19 +472,26 @@ class CellPilot(NamedTuple):
     deviation: float  # standard error of it
 
 
+# From the number of a length scale to its error, and the pilot.
+_Attempt = Callable[[int], tuple[float, CellPilot]]
+
+
 class CellPilots:
     """Pilots that use the same cells, so that their errors are comparable.
 
     Parameters
     ----------
     rows : Rows
-        Rows in random order; the last fifth judges.
+        Rows in random order.
     map : FixedMap
         Map of the inputs before the space is divided into cells.
     cell_rows, most_rows, n_asked : int
         Usual and largest number of rows of a cell, and number of cells that are fitted.
     seed : int
         Seed for the cells.
+    alone : bool, default=False
+        Whether the last half of each cell's rows judges, each predicted by the fit to all others of
+        the cell. Otherwise the last fifth of all rows judges.
     """
 
     def __init__(
@@ -477,23 +502,31 @@ class CellPilots:
         most_rows: int,
         n_asked: int,
         seed: int,
+        *,
+        alone: bool = False,
     ) -> None:
-        self._rows = rows
-        n, images = rows.whole(int(_FITTED * len(rows)), least=1), _single(map, rows.X)
+        self._rows, self._alone = rows, alone
+        n = len(rows) if alone else rows.whole(int(_FITTED * len(rows)), least=1)
+        images = _single(map, rows.X)
         partition = Partitioned.balanced(images[:n], max(2, n // cell_rows), seed=seed)
         fitted = rows_by_cell(partition.cells(images[:n]))
-        judged = rows_by_cell(partition.cells(images[n:]))
+        fitted = {cell: mine[:most_rows] for cell, mine in fitted.items()}
+        if alone:
+            judged = {cell: mine[len(mine) // 2 :] for cell, mine in fitted.items()}
+        else:
+            places = rows_by_cell(partition.cells(images[n:]))
+            judged = {cell: mine + n for cell, mine in places.items()}
         able = sorted(fitted.keys() & judged.keys())
         asked = np.linspace(0, len(able) - 1, min(len(able), n_asked)).astype(int)
         self._cells: list[tuple[Numbers, Numbers]] = [
-            (fitted[cell][:most_rows], judged[cell] + n) for cell in (able[at] for at in asked)
+            (fitted[cell], judged[cell]) for cell in (able[at] for at in asked)
         ]
         self._judges = rows[np.concatenate([theirs for _, theirs in self._cells])]
 
-    def best_length(
-        self, family: Family, map: FixedMap, lengths: list[float], first: int, name: str
-    ) -> tuple[CellPilot, list[dict[str, Any]]]:
-        """Find the best length scale and ridge for a family of kernels after a map.
+    def attempt(
+        self, family: Family, map: FixedMap, lengths: list[float], name: str
+    ) -> tuple[_Attempt, list[dict[str, Any]]]:
+        """Return a function from the number of a length scale to the best pilot, and its table.
 
         Parameters
         ----------
@@ -501,15 +534,17 @@ class CellPilots:
             Family of local kernels.
         map : FixedMap
             Map of the inputs.
-        lengths, first : list of float and int
-            Length scales to try, and the index of the first one.
+        lengths : list of float
+            Length scales to try.
         name : str
-            Name of the map, for the table.
+            Name of the map, for the table, to which each attempt adds an entry.
         """
         values_with, table = self._fits(family, map), []
-        state = {"ridge": _FIRST_CELL_RIDGE}
+        ridge = _FIRST_CELL_RIDGE
 
+        @cache
         def attempt(number: int) -> tuple[float, CellPilot]:
+            nonlocal ridge
             values = values_with(lengths[number])
 
             def judge(ridge: int) -> tuple[float, tuple[float, float] | None]:
@@ -519,14 +554,14 @@ class CellPilots:
                 found = error_of(predictions, self._judges)
                 return found[0], found
 
-            state["ridge"], numbers = descend_able(judge, state["ridge"], CELL_RIDGES.size)
+            ridge, numbers = descend_able(judge, ridge, CELL_RIDGES.size)
             assert numbers is not None  # the largest ridge suits any kernel matrix
-            pilot = CellPilot(lengths[number], state["ridge"], *numbers)
+            pilot = CellPilot(lengths[number], ridge, *numbers)
             what = "cells", family.name, name, map.n_outputs
             table.append(table_entry(*what, pilot.length, *numbers))
             return pilot.error, pilot
 
-        return descend(attempt, first, len(lengths))[1], table
+        return attempt, table
 
     def _fits(self, family: Family, map: FixedMap) -> Callable[[float], _Values]:
         """Return a function from length scale to ridge to values at the judging rows, clipped.
@@ -540,23 +575,29 @@ class CellPilots:
         pieces = []
         for mine, theirs in self._cells:
             own = unit.separations(images[mine], images[mine])
-            pieces.append((self._rows[mine], own, unit.separations(images[theirs], images[mine])))
+            across = None if self._alone else unit.separations(images[theirs], images[mine])
+            pieces.append((self._rows[mine], own, across))
 
         def with_length(length: float) -> _Values:
             kernel = family.make(length)
             assert isinstance(kernel, DistanceKernel)
 
             def fits_of(piece: tuple[Rows, Any, Any]) -> _Values:
-                fitted, own, others = piece
+                fitted, own, across = piece
                 mean = np.average(fitted.targets, axis=0, weights=fitted.weights)
                 ends = fitted.targets.min(axis=0), fitted.targets.max(axis=0)
                 K = kernel.of_separations(own) + LITTLE
                 exact = ExactRidge(K, fitted.targets - mean, fitted.weights)
-                across = kernel.of_separations(others) + LITTLE
+                others = None if across is None else kernel.of_separations(across) + LITTLE
+                last = fitted.targets[len(fitted) // 2 :]
 
                 def values(ridge: float) -> Array | None:
                     fit = exact.fit(ridge)
-                    return None if fit is None else np.clip(fit.values(across) + mean, *ends)
+                    if fit is None:
+                        return None
+                    if others is None:
+                        return np.clip(last - exact.left_out(fit, len(last)), *ends)
+                    return np.clip(fit.values(others) + mean, *ends)
 
                 return values
 
@@ -578,8 +619,12 @@ def _single(map: FixedMap, X: Any) -> NDArray[np.float32]:
 
 
 _LARGEST_BIAS = 300.0
-# Number of rows of a race of families, as a multiple of the rows that the first pilots fit.
-_JUDGED = 6
+# Number of rows of a race of families, as a multiple of the rows that the first pilots fit; and how
+# many finalists are fitted again, to twice as many.
+_JUDGED, _AGAIN = 6, 2
+# Families whose cells have an error above this many times the least, with the first length scale,
+# try no other: the best length lowers an error by a tenth, rarely by more.
+_HOPEFUL = 1.25
 
 
 class RaceSettings(NamedTuple):
@@ -590,8 +635,8 @@ class RaceSettings(NamedTuple):
     small : int, default=2000
         Number of rows up to which a model is an exact fit to all rows, without cells.
     pilot_rows : int, default=1000
-        Largest number of rows of a pilot: half of them are fitted; finalists, on twice as many
-        rows, fit all of them. Up to 2.5 times as many rows judge.
+        Largest number of rows of a pilot: half of them are fitted; the best two finalists, on
+        twice as many rows, fit all of them. Up to 2.5 times as many rows judge.
     fewest_for_metrics : int, default=20
         With fewer rows, only Gaussian kernels without metrics race, and each row is predicted by a
         fit to all others.
@@ -612,6 +657,10 @@ class RaceSettings(NamedTuple):
         full.
     cells_rows, asked_cells : int, default=12000 and 10
         Number of rows for the race of cells, and number of cells judged by their last fifth.
+    alone, alone_cells, alone_rows : int, default=8000, 5 and 416
+        Up to so many rows, if these are independent, cells are judged by leave-one-out errors:
+        number of cells, and most rows of a cell. The ridge found is then the ridge of the model's
+        cells.
     wide, n_components : int, default=64 and 40
         Number of inputs above which principal components are tried and cells are not used, and the
         number of components.
@@ -632,6 +681,9 @@ class RaceSettings(NamedTuple):
     kept_rows: int = 512
     cells_rows: int = 12_000
     asked_cells: int = 10
+    alone: int = 8000
+    alone_cells: int = 5
+    alone_rows: int = 416
     wide: int = 64
     n_components: int = 40
 
@@ -789,7 +841,7 @@ def race(
     local: tuple[Candidate, ...] = ()
     if cells and not exact and expected >= 2 * settings.cell_rows:
         others = [one for one in families if one.family not in {f.family for f in finalists}]
-        local, entries = _race_of_cells(rows, [*finalists, *others], seed, settings)
+        local, entries = _race_of_cells(rows, [*finalists, *others], seed, block, settings)
         table += entries
     return RaceResult(finalists, local, constant, table, exact, plain)
 
@@ -827,6 +879,7 @@ def _race_of_families(
     near = near[: settings.most_families] or best[:1]
     table = [entry for _, pilots in raced for entry in pilots.table]
     if len(rows) >= 4 * fitted:
+        near, rest = near[:_AGAIN], near[_AGAIN:]
 
         def again(pilot: Pilot) -> tuple[Pilot, Pilots]:
             # Gradients of twice as many rows make better metrics; only the best are worth the time.
@@ -835,7 +888,7 @@ def _race_of_families(
 
         with one_blas_thread():
             raced_again = in_order(again, near)
-        near = sorted((one for one, _ in raced_again), key=lambda one: one.error)
+        near = sorted((one for one, _ in raced_again), key=lambda one: one.error) + rest
         table += [entry for _, pilots in raced_again for entry in pilots.table]
     families, finalists = list(map(_candidate, best)), tuple(map(_candidate, near))
     plain = raced[names.index("gaussian")][1].plain if "gaussian" in names else None
@@ -844,10 +897,18 @@ def _race_of_families(
     return families, _candidate(plain), finalists, table
 
 
+def judges_alone(rows: Rows, block: int, settings: RaceSettings) -> bool:
+    """Return whether a race of cells on rows judges each by a fit to all others of its cell."""
+    return len(rows) <= settings.alone and rows.groups is None and block == 1
+
+
 def _race_of_cells(
-    rows: Rows, candidates: list[Candidate], seed: int, settings: RaceSettings
+    rows: Rows, candidates: list[Candidate], seed: int, block: int, settings: RaceSettings
 ) -> tuple[tuple[Candidate, ...], list[dict[str, Any]]]:
-    """Find the best length scale of cells for each promising family, and the finalists."""
+    """Find the best length scale of cells for each promising family, and the finalists.
+
+    A family tries more length scales only if the first one gives some hope.
+    """
     most = settings.hopeless * candidates[0].error
     able = [
         one
@@ -859,21 +920,32 @@ def _race_of_cells(
     ]
     if not able:
         return (), []
-    sizes = settings.cell_rows, 2 * settings.kept_rows, settings.asked_cells
-    pilots = CellPilots(rows[: settings.cells_rows], able[0].map, *sizes, seed)
+    alone = judges_alone(rows, block, settings)
+    sizes = 2 * settings.kept_rows, settings.asked_cells
+    if alone:
+        sizes = settings.alone_rows, settings.alone_cells
+    some = rows[: settings.cells_rows]
+    pilots = CellPilots(some, able[0].map, settings.cell_rows, *sizes, seed, alone=alone)
+    first, n = settings.first_multiple, len(settings.multiples)
 
-    def compete(one: Candidate) -> tuple[Candidate, list[dict[str, Any]]]:
+    def begin(one: Candidate) -> tuple[float, _Attempt, list[dict[str, Any]]]:
         lengths = [multiple * one.length for multiple in settings.multiples]
-        what = FAMILIES[one.family], one.map, lengths, settings.first_multiple, one.metric
-        best, table = pilots.best_length(*what)
-        numbers = best.length, best.error, best.deviation
-        made = Candidate("cells", one.metric, one.map, *numbers, one.family, best.ridge)
-        return made, table
+        attempt, table = pilots.attempt(FAMILIES[one.family], one.map, lengths, one.metric)
+        return attempt(first)[0], attempt, table
 
-    raced = in_order(compete, able)
-    found = sorted((one for one, _ in raced), key=lambda one: one.error)
+    begun = in_order(begin, able)
+    limit = _HOPEFUL * min(error for error, _, _ in begun)
+    going = [(one, its[1]) for one, its in zip(able, begun, strict=True) if its[0] <= limit]
+    bests = in_order(lambda pair: descend(pair[1], first, n)[1], going)
+    found = [
+        Candidate("cells", one.metric, one.map, best.length, *best[2:], one.family, best.ridge)
+        for (one, _), best in zip(going, bests, strict=True)
+    ]
+    found.sort(key=lambda one: one.error)
     near = [one for one in found if one.error <= settings.near * found[0].error]
-    return tuple(near[: settings.most_families]), [entry for _, table in raced for entry in table]
+    return tuple(near[: settings.most_families]), [
+        entry for _, _, table in begun for entry in table
+    ]
 
 
 def _candidate(pilot: Pilot) -> Candidate:

@@ -18,6 +18,7 @@ from mercer.maps import FixedMap
 from mercer.sums.ridge import (
     ExactFit,
     ExactRidge,
+    Trial,
     add_rows,
     check_regressions,
     descend,
@@ -685,7 +686,7 @@ class CellsPart:
         images, members = self.place(held.X)
         mapped = Rows(images, held.targets, held.weights)
         ridge = self._best_ridge(mapped, members)
-        mean, centres = self._mean_target(), self.partition.centres
+        mean = self._mean_target()
         predictions = np.tile(mean, (len(held), 1))
 
         def solve(number: int) -> None:
@@ -698,12 +699,16 @@ class CellsPart:
             else:
                 values = None
                 if cell.before is None and cell.is_filling:
-                    cell.predict_constant(mean, centres[number])
+                    cell.predict_constant(mean, self.partition.centres[number])
             if values is not None:
                 predictions[some] = values
 
         in_order(solve, range(len(self.cells)))
         return predictions
+
+    def judge(self, held: Rows) -> Trial:
+        """Predict held out rows by fits without them; the same factors include the rows already."""
+        return Trial(self.solve(held))
 
     def _best_ridge(self, held: Rows, members: dict[int, NDArray[np.int64]]) -> float:
         """Return the ridge with the least squared error on held out rows, in a sample of cells."""
@@ -763,6 +768,11 @@ class CellsPart:
             4 * len(cell.function.points) ** 2 if cell.rows is None else cell.rows.n_bytes
             for cell in self.cells
         )
+
+    def keep_ridge(self) -> None:
+        """Use only the ridge that would be tried first, unless one was given."""
+        if self.ridges.size > 1:
+            self.fix_ridge(float(self.ridges[self.first_ridge]))
 
     def fix_ridge(self, ridge: float | None) -> None:
         """Use only this ridge; with None, choose among all ridges again."""

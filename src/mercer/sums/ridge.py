@@ -658,6 +658,21 @@ class Curvature(NamedTuple):
         return self.ridge * np.hstack(products).T.astype(np.float64)
 
 
+class Trial(NamedTuple):
+    """Predictions of a part for held-out rows that it has not learned, and the rest of its fit.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_held, n_outputs)
+        The predictions.
+    complete : callable or None, default=None
+        Fits the held-out rows, too; for parts that get a weight. None: they are fitted already.
+    """
+
+    values: Array
+    complete: Callable[[], None] | None = None
+
+
 class BasisPart:
     """Linear function of the features of a basis, fitted to numbers or codes by ridge regression.
 
@@ -834,29 +849,39 @@ class BasisPart:
         predictions : ndarray of shape (n_held, n_outputs)
             Predictions for the held out rows by the fit without them.
         """
+        trial = self.judge(held)
+        if trial.complete is not None:
+            trial.complete()
+        return trial.values
+
+    def judge(self, held: Rows) -> Trial:
+        """Choose the ridge on held out rows, and predict them by a fit without them.
+
+        Until the trial is complete, this fit is the function.
+        """
         Z: Any = self.basis.features(held.X)
         best, (predictions, w, enough) = self._choose(Z, held.discounted(self.forgetting))
         # A stronger ridge was tried after weaker ones, which may have needed more jitter than the
         # sums of a model from a file would find.
         if best < self._first:
             enough = self.statistics.jitter
-        everything = self.statistics_with(held, Z)
-        everything.jitter = max(everything.jitter, enough)
-        self._take(everything, best)
-        self.without_held, self._enough = w, enough
-        return np.asarray(predictions, dtype=np.float64)
+        self.coefficients = np.ascontiguousarray(w)
+        self.without_held, self.ridge, self._enough = w, best, enough
+
+        def complete() -> None:
+            everything = self.statistics_with(held, Z)
+            everything.jitter = max(everything.jitter, enough)
+            # In C order as in files, so that predictions are the same to the last bit.
+            self.coefficients = np.ascontiguousarray(self._solution(everything, best))
+
+        return Trial(np.asarray(predictions, dtype=np.float64), complete)
 
     def solve_for_learned(self) -> None:
         """Solve for the rows in the sums, with the ridge that is tried first."""
         with self.statistics.trial():
-            self._take(self.statistics, self._first)
+            solution = self._solution(self.statistics, self._first)
+            self.coefficients, self.ridge = np.ascontiguousarray(solution), self._first
             self._enough = self.statistics.jitter
-
-    def _take(self, statistics: Statistics, number: int) -> None:
-        """Set the coefficients to the solution for sums and the ridge with a number."""
-        # In C order as in files, so that predictions are the same to the last bit.
-        self.coefficients = np.ascontiguousarray(self._solution(statistics, number))
-        self.ridge = number
 
     def statistics_with(self, held: Rows, Z: Any) -> Statistics:
         """Return new sums over the rows learned and held out rows, overwriting the features Z."""
@@ -884,12 +909,13 @@ class BasisPart:
 
     def _solution(self, statistics: Statistics, number: int) -> Array:
         """Return the coefficients for sums and the ridge with a number."""
+        constant = self.constant
         factor = statistics.factor(float(self.ridges[number]), self._penalty)
-        if self.constant is None:
+        if constant is None:
             return factor.solve(statistics.products / statistics.weight)
         mean = statistics.normalization()[0]
         right = statistics.centred(mean, np.ones_like(mean))[0] / statistics.weight
-        return self.constant * mean + factor.solve(right)
+        return constant * mean + factor.solve(right)
 
     def curvature(self) -> Curvature:
         """Return the factored matrix for Newton steps."""

@@ -23,7 +23,7 @@ from mercer.numerics.dense import (
     pack,
     unpack,
 )
-from mercer.numerics.trees import equal_leaves, indicator_products, indicator_values
+from mercer.numerics.trees import indicator_products, indicator_values
 from mercer.records import Numbers, Part, Record, Recorded, Triangle
 from mercer.validation import integer, positive, real
 
@@ -70,11 +70,6 @@ class LeafFeatures:
         """Return the values of linear functions, (n_rows, n_outputs)."""
         columns = np.ascontiguousarray(coefficients)
         return np.asarray(self.height * indicator_values(self.leaves, columns))
-
-    def kernel(self) -> Array:
-        """Return the Gram matrix of the rows, (n_rows, n_rows)."""
-        by_row = np.ascontiguousarray(self.leaves.T)
-        return np.asarray(self.height**2 * equal_leaves(by_row))
 
     def gram(self, weights: Array) -> Array:
         """Return Z'WZ, (size, size), lower triangle in Fortran order."""

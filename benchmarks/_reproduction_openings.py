@@ -104,8 +104,8 @@ OPENINGS = {
         "a mean and a variance at each point. On 2,048 rows the exact posterior can be "
         "computed. We measured how near DSG and the other ways of the library come to it.",
         "At all 1,024 points DSG comes as near to the exact mean and variance as NORMA does with "
-        "the same number of steps. That is what the paper says. But DSG takes several times NORMA's "
-        "CPU time for them. After 1,500 steps its error of the mean is still a fifth of the size "
+        "the same number of steps. That is what the paper says. But DSG takes several times "
+        "NORMA's CPU time for them. After 1,500 steps its error of the mean is still a fifth of the size "
         "of the mean, and its error of the variance half of the variance. One operator for all "
         "points, the paper's other way to the variance, errs by many times the variance, whatever "
         "we could afford. "

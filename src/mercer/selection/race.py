@@ -480,7 +480,8 @@ class CellPilots:
     ) -> None:
         self._rows = rows
         n, images = rows.whole(int(_FITTED * len(rows)), least=1), _single(map, rows.X)
-        partition = Partitioned.balanced(images[:n], max(2, n // cell_rows), seed=seed)
+        n_cells = max(2, n // cell_rows)
+        partition = Partitioned.balanced(images[:n], n_cells, kernel=Gaussian(1.0), seed=seed)
         fitted = rows_by_cell(partition.cells(images[:n]))
         judged = rows_by_cell(partition.cells(images[n:]))
         able = sorted(fitted.keys() & judged.keys())

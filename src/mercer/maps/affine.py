@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from mercer.component import Component, own_copy
+from mercer.numerics.dense import Multiplication
 from mercer.validation import check_integer, check_real, choice, parameters
 
 Array = NDArray[np.float64]
@@ -178,11 +180,21 @@ class Affine(FixedMap):
         mapped: FloatArray = rows - shift
         if matrix.ndim == 1:
             mapped *= matrix
+        elif matrix.dtype == np.float64:
+            mapped = self._times_matrix(mapped.astype(np.float64, copy=False))
         else:
             mapped = mapped @ matrix
         if offset is not None:
             mapped += offset
         return mapped.astype(rows.dtype, copy=False)
+
+    @cached_property
+    def _times_matrix(self) -> Multiplication:
+        return Multiplication(self._numbers.matrix)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the packed matrix."""
+        return {name: value for name, value in vars(self).items() if name != "_times_matrix"}
 
     def then(self, other: Affine) -> Affine:
         """Chain of two maps as one, x -> other(self(x)).

@@ -74,7 +74,7 @@ def packed(kernels, offset, points, coefficients, ranges):
 @pytest.mark.parametrize("far", [0.0, 1e4], ids=["near", "far"])
 @pytest.mark.parametrize("make", KERNELS, ids=NAMES)
 def test_values_are_those_of_the_formulas(make, far):
-    for n_outputs, n_columns in product((1, 3), (1, 2, 7)):
+    for n_outputs, n_columns in product((1, 3), (1, 2, 7, 201)):
         *case, X, cells = in_cells(make, n_outputs, n_columns, far)
         expected = values_of(case[0], 0.3, *case[1:], X, cells)
         found = packed(case[0], 0.3, *case[1:])(X, cells)
@@ -139,11 +139,12 @@ def test_profiles_are_of_kernels_of_distances_and_constants():
 
 def test_products_have_the_same_bits_in_each_batch():
     rng = np.random.default_rng(0)
-    for n_columns, n_outputs in ((1, 1), (7, 33), (40, 64)):
+    for n_columns, n_outputs in ((1, 1), (7, 33), (40, 64), (201, 5)):
         X, matrix = rng.normal(size=(37, n_columns)), rng.normal(size=(n_columns, n_outputs))
-        multiplication = Multiplication(matrix)
+        shift = rng.normal(size=n_columns)
+        multiplication = Multiplication(shift, matrix)
         found = multiplication(X)
-        assert_allclose(found, X @ matrix, atol=1e-13)
+        assert_allclose(found, (X - shift) @ matrix, atol=1e-13)
         assert_array_equal(np.concatenate([multiplication(x[np.newaxis]) for x in X]), found)
 
 

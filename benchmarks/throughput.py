@@ -12,19 +12,21 @@ What was found for the answer is used again for learning.
 
 To run it:
 
-    python benchmarks/throughput.py --calls   # the table of single calls only
+    python benchmarks/throughput.py --calls    # the table of single calls only
+    python benchmarks/throughput.py --answers  # prints what fitted defaults take for an answer
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 
 import _common
 import numpy as np
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import SGDClassifier
 
-from mercer import KernelClassifier
+from mercer import KernelClassifier, KernelRegressor
 from mercer.expansions import KOMP, Budget, Stream
 from mercer.kernels import Gaussian
 
@@ -100,7 +102,12 @@ def peer(d, batch_size, n):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--calls", action="store_true", help="only one row per Python call")
-    if not parser.parse_args().calls:
+    parser.add_argument("--answers", action="store_true", help="only rows that defaults answer")
+    options = parser.parse_args()
+    if options.answers:
+        answers()
+        return
+    if not options.calls:
         throughput()
     calls()
 
@@ -140,6 +147,30 @@ def throughput():
             }
         )
     _common.publish("throughput", rows)
+
+
+def answers(n=5000, d=20):
+    """Print microseconds a row, alone and in batches, that the default of tables answers."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2 * n, d))
+    f = np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.standard_normal(2 * n)
+    numbers = KernelRegressor(random_state=0, n_jobs=1).fit(X[:n], f[:n])
+    classes = KernelClassifier(random_state=0, n_jobs=1).fit(X[:n], f[:n] > 0)
+    rows = []
+    for name, ask in (
+        ("KernelRegressor.predict", numbers.predict),
+        ("KernelClassifier.predict", classes.predict),
+        ("KernelClassifier.predict_proba", classes.predict_proba),
+    ):
+        found: dict[str, object] = {"call": name}
+        for size in (1, 10, 100, n):
+            some = X[n : n + size]
+            calls = max(1, 200 // size)
+            ask(some)
+            seconds = _common.least_cpu_seconds(lambda: [ask(some) for _ in range(calls)], 5)
+            found[f"{size:,} rows (µs a row)"] = 1e6 * seconds / calls / size
+        rows.append(found)
+    sys.stdout.write(_common.markdown(rows) + "\n")
 
 
 def calls():

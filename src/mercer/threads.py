@@ -62,14 +62,17 @@ class _OneBlasThread:
         self._lock = Lock()
         self._owner: int | None = None
         self._depth = 0
-        self._limit: Any = None
+        self._before: list[int] = []
 
     def __enter__(self) -> None:
         me = get_ident()
         with self._lock:
             if self._owner is None:
-                self._limit = _controller().limit(limits=1)
+                libraries = _controller().lib_controllers
+                self._before = [library.num_threads for library in libraries]
                 self._owner = me
+                for library in libraries:
+                    library.set_num_threads(1)
             if self._owner == me:
                 self._depth += 1
 
@@ -80,7 +83,9 @@ class _OneBlasThread:
             self._depth -= 1
             if self._depth == 0:
                 self._owner = None
-                self._limit.__exit__(None, None, None)
+                libraries = _controller().lib_controllers
+                for library, before in zip(libraries, self._before, strict=True):
+                    library.set_num_threads(before)
 
 
 _CONTEXT = _OneBlasThread()
@@ -179,7 +184,7 @@ def jobs(n_jobs: int | None) -> Iterator[None]:
     from joblib import effective_n_jobs  # it takes a while to import
 
     check_jobs(n_jobs)
-    n = effective_n_jobs(n_jobs)
+    n = 1 if n_jobs == 1 else effective_n_jobs(n_jobs)
     token = _JOBS.set(_JOBS.get() if n_jobs is None and n == 1 else n)
     try:
         with one_blas_thread(), _QUICK_TURNS if (_JOBS.get() or 1) > 1 else nullcontext():

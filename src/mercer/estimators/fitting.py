@@ -34,6 +34,7 @@ from mercer.estimators.files import of_state, state_of
 from mercer.estimators.inputs import (
     HeldBy,
     StreamColumns,
+    are_plain,
     check_named,
     check_not_tiny,
     resolve_kernel,
@@ -308,9 +309,9 @@ _OF_STEPS = {
 }
 
 
-def _no_steps() -> AutomaticStep:
-    """Return a placeholder for the step size of learners that solve equations."""
-    return AutomaticStep(1.0, 1.0, 1.0)
+# Placeholders: for the step size of learners that solve equations, and for the kernel before a
+# race, which is what "auto" is without one.
+_NO_STEPS, _NOT_RACED = AutomaticStep(1.0, 1.0, 1.0), as_kernel("auto")
 
 
 class Given(NamedTuple):
@@ -595,7 +596,7 @@ class KernelEstimator(Estimator):
         expansion = own_copy(plan.expansion)
         if plan.default == "stream":  # its ways have their own kernels and steps
             plan = plan._replace(expansion=expansion)
-            return self._problem_of(plan, Gaussian(1.0), _no_steps(), None, np.float64)
+            return self._problem_of(plan, Gaussian(1.0), _NO_STEPS, None, np.float64)
         scales = (
             plan.maps
             and isinstance(data.X, np.ndarray)
@@ -616,8 +617,9 @@ class KernelEstimator(Estimator):
                 columns: Any = self._columns
                 names = None if columns is None else columns.owners_out()
                 warn_if_one_column_decides(sample, names)
-            kernel = resolve_kernel(own_copy(as_kernel(kernel)), sample, generator)
-            automatic = _no_steps()
+            kernel = _NOT_RACED if plan.races else own_copy(as_kernel(kernel))
+            kernel = resolve_kernel(kernel, sample, generator)
+            automatic = _NO_STEPS
             if not (plan.races and plan.default):
                 self.targets_, automatic = self._measured(plan, kernel, sample, data)
         expansion = expansion.sized(n_rows, self.targets_.n_scores)
@@ -834,7 +836,8 @@ class KernelEstimator(Estimator):
             as_schedule(self.step_size)
         else:
             check_choice("step_size", self.step_size, self._step_names)
-        as_kernel(self.kernel)
+        if not plan.races:
+            as_kernel(self.kernel)
         mode = plan.expansion.mode
         if callable(self.regularization) and (plan.default is not None or solves(plan.expansion)):
             raise ValueError(
@@ -1041,7 +1044,8 @@ class KernelEstimator(Estimator):
             One per output. Regression: one per target, or per quantile level of each target, in the
             unit of learning. Two classes: a single one.
         """
-        check_is_fitted(self, "learner_")
+        if not hasattr(self, "learner_"):
+            check_is_fitted(self, "learner_")
         X = self._rows_to_predict(X)
         with jobs(self.n_jobs):
             return self._scores_at(X)
@@ -1052,6 +1056,9 @@ class KernelEstimator(Estimator):
 
     def _rows_to_predict(self, X: Any) -> Any:
         """Check rows in the same way as the rows that were learned."""
+        unnamed = self._columns is None and not hasattr(self, "feature_names_in_")
+        if unnamed and are_plain(X, self.n_features_in_):
+            return X  # as it would come back from scikit-learn's check, which takes longer
         return self._checked_rows(X, first=False, gaps=self._has_gaps(), learns=False)
 
     def _evaluate(self, X: Any) -> Array:

@@ -117,6 +117,18 @@ def check_weights(sample_weight: Any, n_rows: int, *, some: bool = False) -> Arr
     return weights
 
 
+def are_plain(X: Any, n_columns: int) -> bool:
+    """Whether rows are an array of finite numbers, of the right type and number of columns."""
+    return (
+        type(X) is np.ndarray
+        and X.dtype in (np.float64, np.float32)
+        and X.ndim == 2
+        and X.shape[0] > 0
+        and X.shape[1] == n_columns
+        and bool(np.isfinite(X).all())
+    )
+
+
 _SAID = re.compile(r"Input (\w+) contains (NaN|infinity)")
 _MENDS = {
     ("y", "NaN"): "There is nothing to learn from such rows: remove them, or fill in the target.",

@@ -171,7 +171,7 @@ class DictionaryFunction(Function):
         step = max(1, _CHUNK // max(self.size, self.n_features))
         for start in range(0, n, step):
             rows = precise_rows(X[start : start + step], self.dtype, self.expansion.precision)
-            values[start : start + step] = self.basis.precise.features(rows) @ self.coefficients
+            values[start : start + step] = self.basis.values(rows, self.coefficients)
         return values
 
     def map_outputs(self, mixing: Array) -> None:

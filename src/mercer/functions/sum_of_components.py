@@ -131,7 +131,7 @@ class SumOfComponents:
 
     def bent(self, values: Array) -> Array:
         """Return the function's values, given the weighted sum of the components."""
-        return values + self.bend * values**3 if self.bend else values
+        return values + self.bend * (values * values * values) if self.bend else values
 
     @property
     def used(self) -> list[tuple[float, Component]]:

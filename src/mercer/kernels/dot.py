@@ -61,6 +61,11 @@ class Bias(Kernel):
         self.value = value
         self._check()
 
+    def _note(self) -> None:
+        self._constant = float(self.value)
+
+    _relations = (_note,)
+
     @property
     def bound(self) -> float:
         """Bound of k(x, x): the value."""

@@ -29,6 +29,7 @@ from mercer.features.cosine import joined_cosines
 from mercer.features.feature_map import FeatureMap, FeatureOptions, features_of
 from mercer.jit import c_function, jit
 from mercer.maps import Affine, LearnableMap
+from mercer.numerics.expansions import Profile
 from mercer.pointers import call_pointer
 from mercer.validation import check_integer, parameters, positive
 
@@ -333,6 +334,10 @@ class Kernel(Component, ABC):
     _takes_sparse = False
     #: Parameters whose numbers may come from data.
     _from_data: ClassVar[Mapping[str, FromData]] = {}
+    #: Form in compiled expansions and factor of distances, by the parameter ``nu`` if there is one.
+    _forms: ClassVar[Mapping[float | None, tuple[int, float]]] = {}
+    #: Value of a kernel that is the same everywhere.
+    _constant: float | None = None
 
     @abstractmethod
     def _gram(self, X: Any, Z: Any) -> FloatArray:
@@ -363,6 +368,13 @@ class Kernel(Component, ABC):
     def _row(self) -> RowFunction | None:
         """Row function and its parameters, for :meth:`compiled`; None if there is none."""
         return None
+
+    @property
+    def profile(self) -> Profile | None:
+        """The kernel as a function of distances that compiled expansions know, if it is one."""
+        parameters: Any = self
+        found = self._forms.get(getattr(self, "nu", None))
+        return None if found is None else Profile(found[0], found[1] / parameters.length_scale)
 
     def __call__(self, X: ArrayLike, Z: ArrayLike | None = None) -> FloatArray:
         """Return the kernel matrix between the rows of ``X`` and the rows of ``Z``.
@@ -700,6 +712,14 @@ class Sum(_Pair):
         K = self.left(X, Z)
         self.right._add_to(K, X, Z)
         return K
+
+    @property
+    def profile(self) -> Profile | None:
+        """Profile of a kernel and a constant, in this order; None for other sums."""
+        profile, constant = self.left.profile, self.right._constant
+        if profile is None or constant is None:
+            return None
+        return profile._replace(offset=profile.offset + constant)
 
     def _diagonal(self, X: Any) -> FloatArray:
         return np.add(self.left.diag(X), self.right.diag(X))

@@ -116,9 +116,12 @@ class Cells:
         nor on the dtype. Rows with NaN or infinity belong to no cell and get -1.
         """
         cells = np.empty(len(X), np.int64)
-        step = max(1, _CHUNK // len(self._anchors))
-        for start in range(0, len(X), step):
-            cells[start : start + step] = self._nearest(X[start : start + step], np.float32)
+        if len(self._anchors) == 1:
+            _only(X, cells)
+        else:
+            step = max(1, _CHUNK // len(self._anchors))
+            for start in range(0, len(X), step):
+                cells[start : start + step] = self._nearest(X[start : start + step], np.float32)
         if len(self.parents):
             _descend(X, cells, len(self._anchors), *self._splits, *self._planes)
         return cells
@@ -129,8 +132,6 @@ class Cells:
         return np.asarray(_are_above(X, middles[-1], normals[-1], columns[-1]))
 
     def _nearest(self, X: FloatArray, dtype: type[np.floating]) -> Indices:
-        if len(self._anchors) == 1:
-            return np.where(finite_rows(X), np.int64(0), np.int64(-1))
         centre, anchors, half_norms = self._tables[np.dtype(dtype).char]
         # Overflow leaves infinity or NaN, which the comparison below passes on to the distances.
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
@@ -154,6 +155,16 @@ class Cells:
         elif close.size:
             _settle(X, self._anchors, scores, least, close, cells)
         return cells
+
+
+@_jit
+def _only(X, cells):  # type: ignore[no-untyped-def]
+    """Put finite rows into cell 0, the others into none."""
+    for i in range(len(X)):
+        cells[i] = 0
+        for k in range(X.shape[1]):
+            if not np.isfinite(X[i, k]):
+                cells[i] = -1
 
 
 @_jit
@@ -508,7 +519,8 @@ class Partitioned(Kernel):
         self._check()
 
     def _check(self) -> None:
-        as_kernel(self.kernel)
+        if not isinstance(self.kernel, Kernel):
+            as_kernel(self.kernel)
         check_real("multiple", self.multiple, low=0, open_low=True)
         why = "A negative constant leaves no positive definite kernel."
         check_real("constant", self.constant, low=0, why=why)
@@ -652,7 +664,7 @@ class Partitioned(Kernel):
             for half in (c, len(leaves) - 1):
                 heapq.heappush(largest, (-len(leaves[half]), half))
         return cls(
-            _with_unit_lengths(as_kernel(kernel)),
+            _with_unit_lengths(kernel if isinstance(kernel, Kernel) else as_kernel(kernel)),
             rows.mean(axis=0, dtype=np.float64)[np.newaxis],
             constant=constant,
             length_scales=np.ones(len(leaves)),

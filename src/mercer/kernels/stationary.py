@@ -20,6 +20,7 @@ from mercer.kernels.kernel import (
     cityblock_distances,
     squared_distances,
 )
+from mercer.numerics import expansions
 from mercer.validation import check_real, parameters, positive
 
 LengthScale = float | Literal["median", "half-median"]
@@ -197,6 +198,10 @@ class Gaussian(DistanceKernel):
     array([[1.        , 0.60653066, 0.13533528]])
     """
 
+    _forms: ClassVar[Mapping[float | None, tuple[int, float]]] = {
+        None: (expansions.GAUSSIAN, math.sqrt(0.5))
+    }
+
     def __init__(self, length_scale: LengthScale = "median") -> None:
         self.length_scale = length_scale
         self._check()
@@ -273,6 +278,12 @@ class Matern(DistanceKernel):
         nu=positive("It is the smoothness; 0.5, 1.5 and 2.5 are fast. For infinity use Gaussian."),
         **_Stationary._parameters,
     )
+
+    _forms: ClassVar[Mapping[float | None, tuple[int, float]]] = {
+        0.5: (expansions.EXPONENTIAL, 1.0),
+        1.5: (expansions.MATERN_3_2, math.sqrt(3.0)),
+        2.5: (expansions.MATERN_5_2, math.sqrt(5.0)),
+    }
 
     def __init__(self, nu: float = 1.5, length_scale: LengthScale = "median") -> None:
         self.nu = nu
@@ -460,6 +471,7 @@ class Laplacian(DistanceKernel):
     """
 
     _metric = _CITYBLOCK
+    _forms: ClassVar[Mapping[float | None, tuple[int, float]]] = {None: (expansions.LAPLACIAN, 1.0)}
 
     def __init__(self, length_scale: LengthScale = "median") -> None:
         self.length_scale = length_scale

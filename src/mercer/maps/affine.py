@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from mercer.component import Component, own_copy
+from mercer.numerics.dense import Multiplication
 from mercer.validation import check_integer, check_real, choice, parameters
 
 Array = NDArray[np.float64]
@@ -175,14 +177,23 @@ class Affine(FixedMap):
         # A scale beyond the range of float32 would turn ordinary numbers into infinities.
         numbers = self._single if rows.dtype == np.float32 else self._numbers
         shift, matrix, offset = self._numbers if numbers is None else numbers
-        mapped: FloatArray = rows - shift
-        if matrix.ndim == 1:
-            mapped *= matrix
+        mapped: FloatArray
+        if matrix.ndim == 2 and matrix.dtype == np.float64:
+            mapped = self._multiplication(rows.astype(np.float64, copy=False))
         else:
-            mapped = mapped @ matrix
+            mapped = rows - shift
+            mapped = mapped * matrix if matrix.ndim == 1 else mapped @ matrix
         if offset is not None:
             mapped += offset
         return mapped.astype(rows.dtype, copy=False)
+
+    @cached_property
+    def _multiplication(self) -> Multiplication:
+        return Multiplication(self._numbers.shift, self._numbers.matrix)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the packed matrix."""
+        return {name: value for name, value in vars(self).items() if name != "_multiplication"}
 
     def then(self, other: Affine) -> Affine:
         """Chain of two maps as one, x -> other(self(x)).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mercer.component import Component
 from mercer.maps.affine import check_rows
-from mercer.numerics.trees import Forest, grow, leaf_numbers
+from mercer.numerics.trees import Forest, Masks, grow, leaf_numbers, masks_of
 from mercer.validation import integer, parameters
 
 Array = NDArray[np.float64]
@@ -105,10 +106,17 @@ class Leaves(Component):
 
     _relations = (_check_nodes,)
 
+    @cached_property
+    def _masks(self) -> Masks | None:
+        return masks_of(self._forest)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without what is found anew for predictions."""
+        return {name: value for name, value in vars(self).items() if name != "_masks"}
+
     def numbers(self, X: ArrayLike) -> NDArray[np.int32]:
         """Numbers of the leaves of rows, shape (n_trees, n_rows)."""
-        found: NDArray[np.int32] = leaf_numbers(check_rows(X, self.n_inputs), *self._forest)
-        return found
+        return leaf_numbers(check_rows(X, self.n_inputs), self._forest, self._masks)
 
     def __call__(self, X: ArrayLike) -> Array:
         """Map rows, (n_rows, n_inputs) to (n_rows, n_outputs)."""

@@ -37,6 +37,7 @@ from scipy.linalg import blas, cython_blas, cython_lapack, lu_factor, lu_solve
 
 from mercer.exceptions import ConditioningWarning
 from mercer.jit import jit
+from mercer.numerics.lanes import N_LANES, load, spread, store
 from mercer.records import Record, Recorded, Triangle
 from mercer.threads import in_order, tiles
 from mercer.validation import real
@@ -731,3 +732,111 @@ def exchange_update(
         row, a, b = matrix[i], up[i], down[i]
         for j in range(i + 1):
             row[j] += a * up[j] - b * down[j]
+
+
+# -- products row by row ---------------------------------------------------------------------------
+# BLAS rounds a row otherwise alone than beside others.
+
+#: Columns, or points, that are computed together; and rows that meet them while they are in cache,
+#: for an even number of terms at a time.
+GROUP, ROWS, _COLUMNS = 4 * N_LANES, 16, 96
+
+_jit = jit(nogil=True, error_model="numpy")
+_inline = jit(nogil=True, error_model="numpy", forceinline=True)
+
+
+class Multiplication:
+    """Products (x - shift) @ matrix of rows x, with the same bits for a row in each batch.
+
+    Parameters
+    ----------
+    shift : ndarray of shape (n_columns,)
+        What is subtracted from rows.
+    matrix : ndarray of shape (n_columns, n_outputs)
+        The matrix.
+
+    Examples
+    --------
+    >>> Multiplication(np.array([0.0, 1.0]), np.array([[1.0], [2.0]]))(np.array([[3.0, 5.0]]))
+    array([[11.]])
+    """
+
+    def __init__(self, shift: Floats, matrix: Floats) -> None:
+        n_columns, self._n_outputs = matrix.shape
+        self._shift = np.array(shift)  # compiled for one type of array
+        n_groups = -(-self._n_outputs // GROUP)
+        packed = aligned((n_groups, n_columns + n_columns % 2, GROUP))
+        fill_groups(packed[:, :n_columns], matrix.T)
+        self._packed = packed.ravel()
+
+    def __call__(self, X: Floats) -> Floats:
+        """Return the products with C-ordered rows, (n_rows, n_outputs)."""
+        values = np.empty((len(X), self._n_outputs))
+        X = X if X.flags.writeable else X.copy()  # compiled for one type of array
+        _multiply(X, self._shift, self._packed, values)
+        return values
+
+
+def aligned(shape: tuple[int, ...]) -> Floats:
+    """Return zeros that begin where a line of the cache does: half as many lines are read."""
+    size = int(np.prod(shape))
+    room = np.zeros(size + N_LANES)
+    start = -room.ctypes.data // room.itemsize % N_LANES
+    return room[start : start + size].reshape(shape)
+
+
+def fill_groups(groups: Floats, rows: Floats) -> None:
+    """Write rows to groups, (n_groups, n_columns, 32)."""
+    n_groups, n_columns, size = groups.shape
+    padded = np.zeros((n_groups * size, n_columns))
+    padded[: len(rows)] = rows
+    groups[:] = padded.reshape(n_groups, size, n_columns).swapaxes(1, 2)
+
+
+@_inline
+def keep(found, row, a, b, c, d):  # type: ignore[no-untyped-def]
+    """Write the numbers of a row for a group of columns, or points."""
+    at = row * GROUP
+    store(found, at, a)
+    store(found, at + 8, b)
+    store(found, at + 16, c)
+    store(found, at + 24, d)
+
+
+@_inline
+def products(rows, n, points, start, n_columns, found):  # type: ignore[no-untyped-def]
+    """Inner products of rows with the points of a group; the number of columns is even."""
+    for first in range(0, n_columns, _COLUMNS):
+        for row in range(n):
+            a = b = c = d = spread(0.0)
+            e = f = g = h = spread(0.0)  # twice as many sums, since additions wait for each other
+            for k in range(first, min(first + _COLUMNS, n_columns), 2):
+                x, y, at = rows[row, k], rows[row, k + 1], start + k * GROUP
+                a, b = a + load(points, at) * x, b + load(points, at + 8) * x
+                c, d = c + load(points, at + 16) * x, d + load(points, at + 24) * x
+                e, f = e + load(points, at + 32) * y, f + load(points, at + 40) * y
+                g, h = g + load(points, at + 48) * y, h + load(points, at + 56) * y
+            a, b, c, d = a + e, b + f, c + g, d + h
+            if first > 0:
+                at = row * GROUP
+                a, b = a + load(found, at), b + load(found, at + 8)
+                c, d = c + load(found, at + 16), d + load(found, at + 24)
+            keep(found, row, a, b, c, d)
+
+
+@_jit
+def _multiply(X, shift, packed, values):  # type: ignore[no-untyped-def]
+    """Write the products of rows and a matrix."""
+    n_columns, n_outputs = X.shape[1], values.shape[1]
+    width = n_columns + n_columns % 2
+    rows, found = np.zeros((ROWS, width)), np.empty(ROWS * GROUP)
+    for start in range(0, len(X), ROWS):
+        n = min(ROWS, len(X) - start)
+        for row in range(n):
+            for k in range(n_columns):
+                rows[row, k] = X[start + row, k] - shift[k]
+        for first in range(0, n_outputs, GROUP):
+            products(rows, n, packed, first * width, width, found)
+            for row in range(n):
+                for k in range(first, min(first + GROUP, n_outputs)):
+                    values[start + row, k] = found[row * GROUP + k - first]

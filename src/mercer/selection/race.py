@@ -507,8 +507,8 @@ class CellPilots:
     ) -> None:
         self._rows, self._alone = rows, alone
         n = len(rows) if alone else rows.whole(int(_FITTED * len(rows)), least=1)
-        images = _single(map, rows.X)
-        partition = Partitioned.balanced(images[:n], max(2, n // cell_rows), seed=seed)
+        images, n_cells = _single(map, rows.X), max(2, n // cell_rows)
+        partition = Partitioned.balanced(images[:n], n_cells, kernel=Gaussian(1.0), seed=seed)
         fitted = rows_by_cell(partition.cells(images[:n]))
         fitted = {cell: mine[:most_rows] for cell, mine in fitted.items()}
         if alone:

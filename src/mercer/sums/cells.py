@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.kernels.partitioned import rows_by_cell
 from mercer.maps import FixedMap
+from mercer.numerics.expansions import Expansion, Profile
 from mercer.sums.ridge import (
     ExactFit,
     ExactRidge,
@@ -33,6 +34,7 @@ from mercer.sums.statistics import Statistics, check_alike
 from mercer.threads import in_order
 
 Array = NDArray[np.float64]
+Cells = NDArray[np.int64]
 
 #: Ridges that cells try, from the strongest to the weakest.
 CELL_RIDGES = 10.0 ** -np.arange(1.0, 7.0, 0.5)
@@ -68,6 +70,12 @@ class LocalFunction(NamedTuple):
         """Number of points."""
         return len(self.points)
 
+    @property
+    def profile(self) -> Profile | None:
+        """The kernel and the constant as a function of distances, if the kernel is one."""
+        profile = self.kernel.profile
+        return profile and profile._replace(offset=profile.offset + self.constant)
+
     def penalty(self) -> Any:
         """Return the Gram matrix of the points."""
         return self.features(self.points)
@@ -92,6 +100,29 @@ class LocalFunction(NamedTuple):
         """Return the function with outputs mapped by ``codes``; the range gets the offset, too."""
         ends = mapped_range(self.range, codes, offset)
         return self._replace(coefficients=self.coefficients @ codes, range=ends)
+
+
+def packed_functions(functions: Sequence[LocalFunction]) -> Callable[[Any, Cells], Array]:
+    """Return the values at rows, (n, n_outputs), as a function of the rows and of their cells."""
+    n_outputs = functions[0].coefficients.shape[1]
+    profiles = [profile for one in functions if (profile := one.profile) is not None]
+    if len(profiles) == len(functions) and len({profile.form for profile in profiles}) == 1:
+        points = [one.points for one in functions]
+        coefficients = [one.coefficients for one in functions]
+        return Expansion(profiles, points, coefficients, np.stack([one.range for one in functions]))
+
+    def evaluate(images: Any, cells: Cells) -> Array:
+        values, members = np.zeros((len(images), n_outputs)), rows_by_cell(cells)
+
+        def fill(number: int) -> None:
+            if functions[number].size:
+                mine = members[number]
+                values[mine] = functions[number].evaluate(images[mine])
+
+        in_order(fill, members)
+        return values
+
+    return evaluate
 
 
 class Cell:
@@ -456,6 +487,8 @@ class CellsPart:
     form = "cells"
     #: Whether cells are split along columns, wherever they are laid out.
     along_columns = True
+    # Functions of the cells at the last predictions, and what computes their values.
+    _packed: tuple[list[LocalFunction], Callable[[Any, Cells], Array]] | None = None
 
     def __init__(
         self,
@@ -508,19 +541,24 @@ class CellsPart:
 
     def place(self, X: Any) -> tuple[Any, dict[int, NDArray[np.int64]]]:
         """Return mapped rows, in the precision of the part, and the row numbers of each cell."""
-        images = np.empty((len(X), self.partition.n_features), self.dtype)
-        cells = np.empty(len(X), np.int64)
+        images, cells = self._placed(X)
+        return images, rows_by_cell(cells)
 
-        def place(start: int) -> None:
-            cut = slice(start, start + _CHUNK)
-            some = np.ascontiguousarray(X[cut] if self.map is None else self.map(X[cut]))
+    def _placed(self, X: Any) -> tuple[Any, NDArray[np.int64]]:
+        """Return mapped rows, in the precision of the part, and the cell of each."""
+
+        def place(start: int) -> tuple[Any, NDArray[np.int64]]:
+            some = X[start : start + _CHUNK]
+            some = np.ascontiguousarray(some if self.map is None else self.map(some))
             single = self.dtype == np.float32
             some = in_single(some) if single else some.astype(self.dtype, copy=False)
-            cells[cut] = self.partition.cells(some)
-            images[cut] = some
+            return some, self.partition.cells(some)
 
-        in_order(place, range(0, len(X), _CHUNK))
-        return images, rows_by_cell(cells)
+        if len(X) <= _CHUNK:
+            return place(0)
+        placed = in_order(place, range(0, len(X), _CHUNK))
+        images, cells = zip(*placed, strict=True)
+        return np.concatenate(images), np.concatenate(cells)
 
     def learn(self, rows: Rows) -> None:
         """Add rows to their cells; split, freeze or renew cells that become full."""
@@ -740,16 +778,21 @@ class CellsPart:
 
     def evaluate(self, X: Any) -> Array:
         """Return values at rows, shape (n, n_outputs)."""
-        images, members = self.place(X)
-        values = np.zeros((len(images), self.n_outputs))
+        images, cells = self._placed(X)
+        known, evaluate = self._packed or ([], None)
+        # Functions of cells are replaced one by one, and never changed.
+        are_current = len(known) == len(self.cells) and all(
+            known[number] is self.cells[number].predictor for number in set(cells.tolist())
+        )
+        if evaluate is None or not are_current:
+            known = [cell.predictor for cell in self.cells]
+            evaluate = packed_functions(known)
+            self._packed = known, evaluate
+        return evaluate(images, cells)
 
-        def evaluate(number: int) -> None:
-            cell, mine = self.cells[number], members[number]
-            if len(cell.predictor.points):
-                values[mine] = cell.evaluate(images[mine])
-
-        in_order(evaluate, members)
-        return values
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without what is packed for predictions."""
+        return {name: value for name, value in vars(self).items() if name != "_packed"}
 
     @property
     def dictionary(self) -> Any:

@@ -31,6 +31,7 @@ from mercer.numerics.dense import (
     solve,
     solve_triangle,
 )
+from mercer.numerics.expansions import Expansion
 from mercer.records import Record, Recorded, Several
 from mercer.sums.rows import Blocks, Rows, distinct_rows
 from mercer.sums.statistics import Statistics, Sums, check_alike
@@ -242,6 +243,9 @@ class KernelBasis:
     array([[1.   , 0.607]])
     """
 
+    # Coefficients of the last predictions, and the function with them.
+    _packed: tuple[Array, Callable[[Any], Array]] | None = None
+
     def __init__(self, kernel: Kernel, points: Floats, dtype: DTypeLike | None = None) -> None:
         self.kernel = kernel
         self.points = points
@@ -268,16 +272,39 @@ class KernelBasis:
 
     __hash__ = None  # type: ignore[assignment]
 
-    @cached_property
-    def precise(self) -> KernelBasis:
-        """The same basis in double precision, which models predict in.
+    def values(self, X: Any, coefficients: Array) -> Array:
+        """Return values of a function at rows, (n, n_outputs), always in double precision.
 
         The last bits of kernel values in single precision depend on which rows are computed
         together. Large coefficients would make the difference visible in predictions.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, n_features)
+            Rows.
+        coefficients : ndarray of shape (n_points, n_outputs)
+            Coefficients of the points, which are packed for all calls with this very array.
         """
-        if self.dtype == self.points.dtype == np.float64:
-            return self
-        return KernelBasis(self.kernel, self.points.astype(np.float64, copy=False), np.float64)
+        packed = self._packed
+        if packed is None or packed[0] is not coefficients:
+            self._packed = packed = coefficients, self._function(coefficients)
+        function, starts = packed[1], range(0, max(X.shape[0], 1), _CHUNK)
+        pieces = (X[start : start + _CHUNK].astype(np.float64, copy=False) for start in starts)
+        return np.concatenate(in_order(function, pieces))
+
+    def _function(self, coefficients: Array) -> Callable[[Any], Array]:
+        """Return the function with some coefficients, of rows in double precision."""
+        points, map = self.points.astype(np.float64, copy=False), self._map
+        profile = self._inner.profile
+        if profile is None:
+            basis = KernelBasis(self.kernel, points)
+            return lambda rows: scaled_product(basis.features(rows), coefficients)
+        expansion = Expansion([profile], [points if map is None else map(points)], [coefficients])
+        return lambda rows: expansion(rows if map is None else map(rows))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without what is packed for predictions."""
+        return {name: value for name, value in vars(self).items() if name != "_packed"}
 
     def _image(self, X: Any) -> Any:
         images = X if self._map is None else self._map(X)
@@ -946,15 +973,9 @@ class BasisPart:
 
     def evaluate(self, X: Any) -> Array:
         """Return values at rows, shape (n, n_outputs)."""
-        values = np.empty((X.shape[0], self.coefficients.shape[1]))
-        basis = self.basis.precise if isinstance(self.basis, KernelBasis) else self.basis
-
-        def evaluate(start: int) -> None:
-            cut = slice(start, start + _CHUNK)
-            values[cut] = scaled_product(basis.features(X[cut]), self.coefficients)
-
-        in_order(evaluate, range(0, len(values), _CHUNK))
-        return values
+        if isinstance(self.basis, KernelBasis):
+            return self.basis.values(X, self.coefficients)
+        return np.asarray(self.basis.features(X) @ self.coefficients)
 
 
 class GlobalPart(BasisPart):

@@ -529,6 +529,8 @@ def _make_risk(text: str | None) -> Risk | None:
     >>> _make_risk("cvar:0.95")
     CVaR(level=0.95)
     """
+    if text is None:
+        return None
     try:
         return as_risk(text)
     except ValueError as error:

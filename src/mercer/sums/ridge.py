@@ -1032,7 +1032,8 @@ class GlobalPart(BasisPart):
         if found is None:
             # No ridge makes up for the rounding of the Gram matrix; sums have a jitter for it.
             return self.solve_without(rows, block)[len(rows) - n_judges :]
-        predictions, self.coefficients = found
+        predictions, coefficients = found
+        self.coefficients = np.ascontiguousarray(coefficients)  # as in files
         self.is_exact = True
         return predictions
 

@@ -136,7 +136,7 @@ def test_a_model_holds_what_predicts_and_learns_on_and_no_more(n, task, how, tmp
         model.partial_fit(X, target).predict(X[:1])
     model.save(tmp_path / "model")
     # Sums of a thousand points alone are 4 MB.
-    assert len(pickle.dumps(model)) < 1.3 * (tmp_path / "model").stat().st_size + 50_000
+    assert len(pickle.dumps(model)) < 1.6 * (tmp_path / "model").stat().st_size + 50_000
     function = model.learner_.function
     assert (function.weights > 0).all()
     model.partial_fit(X[:50], target[:50]).predict(X[:1])

@@ -5,8 +5,6 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from mercer.default import DefaultLearner
-
 
 def compact(model: Any) -> Any:
     """Return a copy of a model that predicts, explains and tells intervals, but learns no more.
@@ -45,7 +43,7 @@ def compact(model: Any) -> Any:
     True
     """
     learner = getattr(model, "learner_", None)
-    if not isinstance(learner, DefaultLearner):
+    if not hasattr(learner, "compact"):
         if learner is None and not hasattr(model, "kernel_"):
             raise AttributeError(f"This {type(model).__name__} is not fitted: call `fit` first.")
         raise ValueError(

@@ -1186,17 +1186,30 @@ class DefaultLearner(Learner):
         """Solve, and keep only what predicts and the held out rows; learn no further rows."""
         self._solve()
         self.phase, self.is_compact = Phase.FINISHED, True
-        self.function.keep_what_predicts()
+        self._keep_used()
+        self.function.components = [
+            part.compact() if isinstance(part, CellsPart) else part
+            for part in self.function.components
+        ]
         self._kept, self._learned = [self.waiting[:0].own()], self._nothing_learned()
 
     def _let_go(self) -> None:
         """Free what neither predictions nor further learning read."""
         if not self.is_decided:  # further rows are learned with the kept ones, by new components
-            self.function.keep_what_predicts()
+            self._keep_used()
         elif self.phase is Phase.FINISHED:
             for component in self.function.components:
                 if isinstance(component, BasisPart):
-                    component.rest()
+                    component.rest(sums=False)
+
+    def _keep_used(self) -> None:
+        """Keep only components with a weight, without their sums."""
+        function, used = self.function, self.function.used
+        function.components = [component for _, component in used]
+        function.weights = np.array([weight for weight, _ in used])
+        for component in function.components:
+            if isinstance(component, BasisPart):
+                component.rest()
 
     def _take_steps(self, rows: RevisitableRows) -> None:
         """Take Newton steps on a classification loss, unless the model uses cells."""

@@ -211,12 +211,6 @@ class SumOfComponents:
             for component in components:
                 component.fix_ridge(self.ridge)
 
-    def keep_what_predicts(self) -> None:
-        """Keep only components with weight above 0, without their sums and rows."""
-        used = self.used
-        self.components = [component.compact() for _, component in used]
-        self.weights = np.array([weight for weight, _ in used])
-
     def map_outputs(self, codes: Array, offset: Array) -> None:
         """Change the outputs: their class codes become y @ ``codes`` + ``offset``."""
         for component in self.components:

@@ -849,17 +849,12 @@ class BasisPart:
         empty.max_rows, empty._enough = None, 0.0
         return empty
 
-    def compact(self) -> Self:
-        """Return a part that only predicts: it has no sums."""
-        made = copy.copy(self)
-        for name in ("statistics", "_penalty"):
-            made.__dict__.pop(name, None)
-        made.without_held = np.zeros_like(made.coefficients)
-        return made
-
-    def rest(self) -> None:
-        """Free what the next solution can compute again from the basis."""
+    def rest(self, *, sums: bool = True) -> None:
+        """Free what predictions do not read; without ``sums``, only what the basis gives anew."""
         self.__dict__.pop("_penalty", None)
+        if sums:
+            self.__dict__.pop("statistics", None)
+            self.without_held = np.zeros_like(self.coefficients)
 
     def solve(self, held: Rows) -> Array:
         """Choose the ridge on held out rows, then solve with these rows included.

@@ -721,6 +721,7 @@ class CellsPart:
         predictions : ndarray of shape (n_held, n_outputs)
             Predictions for the held out rows by fits without them.
         """
+        self._packed = None  # so that functions that are replaced do not stay in memory
         images, members = self.place(held.X)
         mapped = Rows(images, held.targets, held.weights)
         ridge = self._best_ridge(mapped, members)

@@ -113,7 +113,7 @@ class TreesPart(BasisPart):
     same leaf".
 
     Rows of a stream are added to sums (:meth:`learn`, :meth:`solve`). Rows that are all in memory
-    need none: a few sweeps over the trees (:class:`LeafSweeps`), with ridges from strong to weak,
+    need none: a few sweeps over the trees, with ridges from strong to weak,
     end at the ridge that predicts held-out rows best (:meth:`judge_gathered`, :meth:`solve_few`).
 
     Parameters

@@ -8,7 +8,11 @@ import pytest
 from mercer import KernelClassifier, KernelRegressor, compact, load_model
 from mercer.default import DefaultLearner, Settings
 from mercer.expansions import Auto
-from mercer.functions.sum_of_components import component_from_state, component_to_state
+from mercer.functions.sum_of_components import (
+    SumOfComponents,
+    component_from_state,
+    component_to_state,
+)
 from mercer.kernels import ChiSquared, Gaussian
 from mercer.risks import CVaR
 from mercer.selection import RaceSettings
@@ -120,6 +124,16 @@ def test_a_file_holds_what_newton_steps_begin_with():
     again = component_from_state(component_to_state(part, sums=True), 3, 1)
     np.testing.assert_array_equal(again.without_held, part.without_held)
     assert part.without_held.any()
+
+
+@pytest.mark.parametrize("sums", [True, False])
+def test_parts_without_weights_yet_are_in_the_state(sums):
+    function, again = (SumOfComponents(Gaussian(1.0), Auto(), 3, 1, None) for _ in range(2))
+    function.components = [GlobalPart(Gaussian(1.0), rows(20), 1)]
+    function.components[0].learn(Rows(rows(50), rows(50, 1), np.ones(50)))
+    again.restore(function.snapshot(sums=sums))
+    assert len(again.components) == 1
+    assert not again.weights.size
 
 
 @pytest.mark.parametrize("n", [300, 3000], ids=["few", "many"])

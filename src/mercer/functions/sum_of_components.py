@@ -225,12 +225,14 @@ class SumOfComponents:
 
     def snapshot(self, *, sums: bool = True) -> dict[str, Any]:
         """Return what predicting needs as plain data, and with ``sums`` what learning does."""
-        kept = list(zip(self.weights, self.components, strict=True)) if sums else self.used
-        parts = [component_to_state(component, sums=sums) for _, component in kept]
-        weights = np.array([weight for weight, _ in kept])
-        return _FUNCTION.written_of(
-            {**vars(self), "arrays": {}, "parts": parts, "weights": weights}
-        )
+        components, weights = self.components, self.weights
+        if not sums and weights.size:  # before a solution there are no weights yet
+            used = weights > 0.0
+            components = [part for part, is_used in zip(components, used, strict=True) if is_used]
+            weights = weights[used]
+        parts = [component_to_state(component, sums=sums) for component in components]
+        changed = {"arrays": {}, "parts": parts, "weights": weights}
+        return _FUNCTION.written_of({**vars(self), **changed})
 
     def restore(self, state: dict[str, Any]) -> None:
         """Inverse of :meth:`snapshot`.

@@ -1580,9 +1580,8 @@ def pairwise_norm(schedule: Any, loss: str | Loss, n_rows: int) -> float:
     >>> pairwise_norm(0.125, "squared_hinge", 101)
     5.0
     """
-    known, steps = _activating(loss, pairs=True), as_schedule(schedule)
-    last = check_integer("n_rows", n_rows, low=1)
-    return math.sqrt(known.norm_constant * math.fsum(_sizes(steps, last)))
+    known = _activating(loss, pairs=True)
+    return math.sqrt(known.norm_constant * math.fsum(_sizes(schedule, n_rows)))
 
 
 def pairwise_distance(
@@ -1648,17 +1647,17 @@ def pairwise_distance(
     >>> round(distance, 2)
     2.34
     """
-    known, steps = _activating(loss, pairs=True), as_schedule(schedule)
-    last = check_integer("n_rows", n_rows, low=1)
+    known, sizes = _activating(loss, pairs=True), _sizes(schedule, n_rows)
     kappa2, norm = _positive(kernel_bound=kernel_bound, solution_norm=solution_norm)
     (variance,) = _not_negative(variance=variance)
-    squares = math.fsum(size**2 for size in _sizes(steps, last))
+    squares = math.fsum(size**2 for size in sizes)
     growth = _exp((1 + 32 * (kappa2 * known.constant) ** 2) * squares)
-    return (norm**2 + variance * (4 + math.log(last))) * growth
+    return (norm**2 + variance * (4 + math.log(n_rows))) * growth
 
 
-def _sizes(steps: Callable[[int], float], last: int) -> list[float]:
+def _sizes(schedule: Any, n_rows: int) -> list[float]:
     """Return the steps from the second row, the first with a partner, to the last."""
+    steps, last = as_schedule(schedule), check_integer("n_rows", n_rows, low=1)
     return [check_real("schedule", steps(t), low=0) for t in range(2, last + 1)]
 
 

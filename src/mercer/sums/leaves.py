@@ -241,12 +241,12 @@ class TreesPart(BasisPart):
     def judge_gathered(self, rows: Rows, held: Rows) -> Trial:
         """Fit rows, choose the ridge on held-out rows and predict them; all rows are in memory.
 
+        Until the trial is complete, the fit without the held-out rows is the function.
+
         Parameters
         ----------
         rows, held : Rows
             Rows to fit, and rows held out from them, which are younger.
-
-        Until the trial is complete, the fit without the held-out rows is the function.
         """
         if self._tries_all:
             self.learn(rows)
@@ -292,15 +292,18 @@ class TreesPart(BasisPart):
         """
         sweeps, numbers = LeafSweeps(map, rows), map.numbers(held.X)
         lowest, best, kept = np.inf, 0, (sweeps.values, held.targets)
-        for place, step in enumerate(_WAY if last is None else _WAY[: last + 1]):
+        for place, step in enumerate(_WAY):
             sweeps.sweep(*step)
+            if last is not None and place < last:
+                continue
             values = sweeps.mean + indicator_values(numbers, sweeps.values.T.copy())
-            error = squared_error(values, held, self.unit) if last is None else -place
+            if last is not None:
+                return last, sweeps, values
+            error = squared_error(values, held, self.unit)
             if error < lowest:
                 lowest, best, kept = error, place, (sweeps.values.copy(), values)
             elif place - best >= _PATIENCE:
                 break
         sweeps.values, predicted = kept
-        if last is None:
-            self.ridge = int(np.argmin(np.abs(np.log(RIDGES / _WAY[best][0]))))
+        self.ridge = int(np.argmin(np.abs(np.log(RIDGES / _WAY[best][0]))))
         return best, sweeps, predicted

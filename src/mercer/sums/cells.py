@@ -7,7 +7,7 @@ import heapq
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -16,6 +16,7 @@ from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.kernels.partitioned import rows_by_cell
 from mercer.maps import FixedMap
 from mercer.numerics.expansions import Expansion, Profile
+from mercer.records import Passing
 from mercer.sums.ridge import (
     ExactFit,
     ExactRidge,
@@ -456,7 +457,7 @@ def cut(values: Array, ends: Array) -> Array:
     return values if ends[0, 0] > ends[1, 0] else np.clip(values, *ends, out=values)
 
 
-class CellsPart:
+class CellsPart(Passing):
     """Kernel expansion with a partitioned kernel, fitted by ridge regression in each cell.
 
     The cost of learning a row does not depend on the number of cells. Predictions of a cell are
@@ -489,6 +490,7 @@ class CellsPart:
     along_columns = True
     # Functions of the cells at the last predictions, and what computes their values.
     _packed: tuple[list[LocalFunction], Callable[[Any, Cells], Array]] | None = None
+    _passing: ClassVar[dict[str, Any]] = {"_packed": None}
 
     def __init__(
         self,
@@ -790,10 +792,6 @@ class CellsPart:
             evaluate = packed_functions(known)
             self._packed = known, evaluate
         return evaluate(images, cells)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state without what is packed for predictions."""
-        return {name: value for name, value in vars(self).items() if name != "_packed"}
 
     @property
     def dictionary(self) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -32,7 +32,7 @@ from mercer.numerics.dense import (
     solve_triangle,
 )
 from mercer.numerics.expansions import Expansion
-from mercer.records import Record, Recorded, Several
+from mercer.records import Passing, Record, Recorded, Several
 from mercer.sums.rows import Blocks, Rows, distinct_rows
 from mercer.sums.statistics import Statistics, Sums, check_alike
 from mercer.threads import in_order, tiles
@@ -221,7 +221,7 @@ class Basis(Protocol):
         ...
 
 
-class KernelBasis:
+class KernelBasis(Passing):
     """Basis of kernel functions at the points of a fixed dictionary.
 
     Parameters
@@ -245,6 +245,7 @@ class KernelBasis:
 
     # Coefficients of the last predictions, and the function with them.
     _packed: tuple[Array, Callable[[Any], Array]] | None = None
+    _passing: ClassVar[dict[str, Any]] = {"_packed": None}
 
     def __init__(self, kernel: Kernel, points: Floats, dtype: DTypeLike | None = None) -> None:
         self.kernel = kernel
@@ -301,10 +302,6 @@ class KernelBasis:
             return lambda rows: scaled_product(basis.features(rows), coefficients)
         expansion = Expansion([profile], [points if map is None else map(points)], [coefficients])
         return lambda rows: expansion(rows if map is None else map(rows))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state without what is packed for predictions."""
-        return {name: value for name, value in vars(self).items() if name != "_packed"}
 
     def _image(self, X: Any) -> Any:
         images = X if self._map is None else self._map(X)

@@ -33,7 +33,7 @@ from mercer.estimators.inputs import say_if_alike
 from mercer.exceptions import DependentRowsWarning
 from mercer.kernels import Gaussian
 from mercer.model_file import load_model, save_model
-from mercer.selection import FEWEST_GROUPS, group_order, repeats
+from mercer.selection import FEWEST_GROUPS, columns_of_groups, group_order, repeats
 from mercer.selection.race import Pilots
 from mercer.sums import GlobalPart, Rows, TreesPart
 from mercer.sums.ridge import RIDGES, ExactRidge
@@ -430,6 +430,18 @@ def test_rows_that_look_like_groups_are_said(seed: int, shuffled: bool, told_by:
     (said,) = said_of(coded(X, y)[order], names)
     assert f"Rows with the same '{names[0]}' are alike" in said
     assert f"`groups='{names[0]}'`" in said
+
+
+def test_a_column_in_two_units_names_no_groups() -> None:
+    rng = np.random.default_rng(0)
+    minutes, other = rng.integers(0, 60, 600) / 10.0, rng.integers(0, 60, 600).astype(float)
+    for unit in (0.17, -0.17, 0.05):  # the last one rounds two values to one
+        columns = {"minutes": minutes, "charge": np.round(unit * minutes, 2), "other": other}
+        assert columns_of_groups(columns) == {}
+    known = columns_of_groups(
+        {"who": minutes, "age": rng.permutation(60)[(minutes * 10).astype(int)]}
+    )
+    assert set(known) == {"who", "age"}  # each is constant where the other is
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -431,7 +431,8 @@ def columns_of_groups(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[
     """Return columns that may name groups of rows, with the group number of each first row.
 
     Either the column's name suggests groups, or another column with about as many values is
-    constant within each group, as the age of a person is.
+    constant within each group, as the age of a person is. A column that only rises or only falls
+    with the values of the first is the same quantity in another unit, and says nothing.
 
     Parameters
     ----------
@@ -450,7 +451,9 @@ def columns_of_groups(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[
         first[codes[::-1]] = np.arange(codes.size)[::-1]
         others = (found[one] for one in most if one != name and found[one].max() + 1 >= k / 2)
         if _NAMES_A_GROUP.fullmatch(name) or any(
-            np.array_equal(other[first][codes], other) for other in others
+            np.array_equal(other[first][codes], other)
+            and np.ptp(np.sign(np.diff(other[first]))) > 1
+            for other in others
         ):
             named[name] = codes
     return named

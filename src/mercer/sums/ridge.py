@@ -1017,7 +1017,8 @@ class GlobalPart(BasisPart):
     def solve_exactly(self, rows: Rows, n_judges: int, block: int = 1) -> Array:
         """Fit the rows whose inputs are the dictionary; choose the ridge by leave-one-out errors.
 
-        If rounding makes the Gram matrix indefinite with every ridge, :meth:`solve_without` is used
+        Of the ridges of a race only the pilot's and the next weaker one are tried: twice as many
+        rows want one that is as strong or weaker. If rounding makes the Gram matrix indefinite with every ridge, :meth:`solve_without` is used
         instead.
 
         Parameters
@@ -1046,6 +1047,10 @@ class GlobalPart(BasisPart):
                 error = squared_error(predictions, judges, self.unit)
                 return error, (predictions, fit.coefficients)
 
+            if self.ridges is RIDGES:
+                number, best = descend_ridges(exact, judge, 0, RIDGES[first : first + 2])
+                if best is not None:
+                    return first + number, best
             return descend_ridges(exact, judge, first, self.ridges)
 
         self.ridge, found = descent(min(self.ridge, self.ridges.size - 1))

@@ -55,3 +55,12 @@ def test_larger_trees_are_walked():
     assert masks_of(leaves._forest) is None
     rows = np.arange(30.0)[:, np.newaxis]
     assert_array_equal(leaves.numbers(rows)[0], np.minimum(np.arange(30), n))
+
+
+def test_trees_that_share_nodes_or_lie_in_each_other_are_walked():
+    # The nodes of the first tree lie before and behind those of the second.
+    columns = np.array([0, 0, -1, -1, 1, -1, -1])
+    apart = Forest(columns, np.zeros(7), np.array([4, 2, 0, 1, 5, 2, 3]), np.array([0, 1]))
+    shared = Forest(np.array([0, 0, -1, -1]), np.zeros(4), np.array([2, 2, 0, 1]), np.array([0, 1]))
+    for forest in (apart, shared):
+        assert masks_of(forest) is None

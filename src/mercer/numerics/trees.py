@@ -14,6 +14,8 @@ Codes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
 
 _MOST_BINS = 256
+# Sums of a bin: three targets, or combinations of them, and the weight.
+_LANES = 4
 # A split is to explain at least this share of the squared residuals of all rows.
 _LEAST_GAIN = 1e-10
 
@@ -120,7 +122,7 @@ def grow(
     n_columns : int
         Largest number of columns that a tree sees.
     n_sketches : int
-        Largest number of combinations of targets by which a tree splits.
+        Largest number of combinations of targets by which a tree splits, at most 3.
     seed : int
         Seed for rows, columns and combinations.
 
@@ -140,201 +142,196 @@ def grow(
         ends[j, : cut.size] = cut
     share_of = weights * (weights.sum() / (weights @ weights))
     residuals = np.ascontiguousarray(targets - np.average(targets, axis=0, weights=weights))
-    min_weight = float(min_weight)  # of one type, so that it is compiled once
     least = _LEAST_GAIN * float(share_of @ np.sum(residuals**2, axis=1))
-    generator, n = np.random.default_rng(seed), len(X)
+    generator, n, n_targets = np.random.default_rng(seed), len(X), residuals.shape[1]
+    seen = np.empty((n_trees, n), dtype=np.bool_)
+    columns = np.empty((n_trees, min(varying.size, n_columns)), dtype=np.int64)
+    mixes = np.zeros((n_trees, n_targets, _LANES - 1))
+    n_sketches = min(n_sketches, _LANES - 1)
+    mixes[:, :n_sketches, :n_sketches] = np.eye(n_sketches)[:n_targets]
+    for tree in range(n_trees):
+        seen[tree] = generator.random(n) < share
+        some = varying
+        if varying.size > n_columns:
+            some = np.sort(generator.choice(varying, n_columns, replace=False))
+        columns[tree] = some
+        if n_targets > n_sketches:
+            mixes[tree, :, :n_sketches] = generator.standard_normal((n_targets, n_sketches))
+    asked, bins, children = np.zeros((3, n_trees, 2 * n_leaves - 1), dtype=np.int64)
+    sizes = _grow_trees(
+        np.ascontiguousarray(codes.T),
+        max((cut.size for cut in cuts), default=0) + 1,
+        share_of,
+        seen,
+        columns,
+        mixes,
+        n_leaves,
+        float(min_weight),
+        least,
+        rate,
+        residuals,
+        asked,
+        bins,
+        children,
+    )
     trees: list[Forest] = []
     n_nodes = n_found = 0
-    for _ in range(n_trees):
-        rows = np.flatnonzero(generator.random(n) < share)
-        columns = varying
-        if varying.size > n_columns:
-            columns = np.sort(generator.choice(varying, n_columns, replace=False))
-        sketch = residuals
-        if residuals.shape[1] > n_sketches:
-            sketch = residuals @ generator.standard_normal((residuals.shape[1], n_sketches))
-        bins = max((cuts[j].size + 1 for j in columns), default=1)
-        tree = _grow_one(
-            codes, columns, bins, sketch, share_of, rows.copy(), n_leaves, min_weight, least
-        )
-        asked, bin, child = (numbers[: tree[3]] for numbers in tree[:3])
-        is_leaf = asked < 0
-        numbers = np.where(is_leaf, np.cumsum(is_leaf) - 1, child)
-        places = _leaves_of_codes(codes, asked, bin, numbers)
-        n_mine = int(is_leaf.sum())
-        _take_off(residuals, places, rows, share_of, n_mine, rate)
-        cut = np.where(is_leaf, 0.0, ends[asked, bin])
-        shifted = np.where(is_leaf, numbers + n_found, numbers + n_nodes)
-        trees.append(Forest(asked, cut, shifted, np.array([n_nodes])))
-        n_nodes += asked.size
-        n_found += n_mine
+    for tree, size in enumerate(sizes):
+        own, bin, child = asked[tree, :size], bins[tree, :size], children[tree, :size]
+        is_leaf = own < 0
+        cut = np.where(is_leaf, 0.0, ends[own, bin])
+        shifted = child + np.where(is_leaf, n_found, n_nodes)
+        trees.append(Forest(own, cut, shifted, np.array([n_nodes])))
+        n_nodes += size
+        n_found += int(is_leaf.sum())
     return Forest(*(np.concatenate(pieces) for pieces in zip(*trees, strict=True)))
 
 
 @jit(nogil=True)
-def _histogram(
-    codes: Codes,
-    columns: Integers,
-    residuals: Array,
-    weights: Array,
-    rows: Integers,
-    found: Array,
-) -> None:
-    n_targets = residuals.shape[1]
-    for place in range(columns.size):
-        column, sums = codes[columns[place]], found[place]
-        for bin in range(sums.shape[0]):
-            for c in range(n_targets + 1):
-                sums[bin, c] = 0.0
-        for r in rows:
-            bin = column[r]
-            for c in range(n_targets):
-                sums[bin, c] += weights[r] * residuals[r, c]
-            sums[bin, n_targets] += weights[r]
+def _count(codes, columns, values, rows, lone, found):  # type: ignore[no-untyped-def]
+    """Add up the values of some rows by column and bin; a ``lone`` target leaves two of them 0."""
+    found[:] = 0.0
+    for r in rows:
+        own = values[r]
+        if lone:
+            for j in range(columns.size):
+                sums = found[j, codes[r, columns[j]]]
+                sums[0], sums[3] = sums[0] + own[0], sums[3] + own[3]
+        else:
+            for j in range(columns.size):
+                sums = found[j, codes[r, columns[j]]]
+                sums[0], sums[1] = sums[0] + own[0], sums[1] + own[1]
+                sums[2], sums[3] = sums[2] + own[2], sums[3] + own[3]
 
 
 @jit(nogil=True)
-def _best_split(histogram: Array, least_weight: float) -> tuple[float, int, int]:
+def _best_split(histogram, least_weight):  # type: ignore[no-untyped-def]
     """Return the gain of the best split, the index of its column, and the last bin on the left."""
-    n_columns, n_bins, width = histogram.shape
-    n_targets = width - 1
-    total, left = np.zeros(width), np.empty(width)
+    n_columns, n_bins, _ = histogram.shape
+    A = B = C = W = 0.0
     for bin in range(n_bins):
-        for c in range(width):
-            total[c] += histogram[0, bin, c]
-    before = 0.0
-    for c in range(n_targets):
-        before += total[c] ** 2
-    before /= total[n_targets] + 1.0
+        own = histogram[0, bin]
+        A, B, C, W = A + own[0], B + own[1], C + own[2], W + own[3]
+    before = (A**2 + B**2 + C**2) / (W + 1.0)
     best, best_column, best_bin = 0.0, -1, -1
-    for place in range(n_columns):
-        for c in range(width):
-            left[c] = 0.0
+    for j in range(n_columns):
+        a = b = c = w = 0.0
         for bin in range(n_bins - 1):
-            for c in range(width):
-                left[c] += histogram[place, bin, c]
-            rest = total[n_targets] - left[n_targets]
-            if rest < least_weight:
-                break
-            if left[n_targets] < least_weight:
+            own = histogram[j, bin]
+            if own[3] == 0.0:
                 continue
-            mine = theirs = 0.0
-            for c in range(n_targets):
-                mine += left[c] ** 2
-                theirs += (total[c] - left[c]) ** 2
-            gain = mine / (left[n_targets] + 1.0) + theirs / (rest + 1.0) - before
+            a, b, c, w = a + own[0], b + own[1], c + own[2], w + own[3]
+            if W - w < least_weight:
+                break
+            if w < least_weight:
+                continue
+            rest = (A - a) ** 2 + (B - b) ** 2 + (C - c) ** 2
+            gain = (a**2 + b**2 + c**2) / (w + 1.0) + rest / (W - w + 1.0) - before
             if gain > best:
-                best, best_column, best_bin = gain, place, bin
+                best, best_column, best_bin = gain, j, bin
     return best, best_column, best_bin
 
 
 @jit(nogil=True)
-def _grow_one(
-    codes: Codes,
-    columns: Integers,
-    n_bins: int,
-    residuals: Array,
-    weights: Array,
-    rows: Integers,
-    n_leaves: int,
-    least_weight: float,
-    least_gain: float,
-) -> tuple[Integers, Integers, Integers, int]:
-    """Columns, bins and left children of the nodes of a tree, and how many these are.
+def _grow_trees(  # type: ignore[no-untyped-def]
+    codes, n_bins, weights, seen, columns, mixes, n_leaves, least_weight, least_gain, rate,
+    residuals, asked, bins, children,
+):  # fmt: skip
+    """Write columns, bins and children of the nodes of all trees; return how many nodes they have.
 
-    ``rows`` are put in another order.
+    Children of leaves are their numbers within the tree. Residuals are changed.
     """
-    n_nodes = 2 * n_leaves - 1
-    asked = np.empty(n_nodes, dtype=np.int64)
-    for place in range(n_nodes):
-        asked[place] = -1
-    bins = np.zeros(n_nodes, dtype=np.int64)
-    child = np.zeros(n_nodes, dtype=np.int64)
-    histograms = np.empty((n_leaves, columns.size, n_bins, residuals.shape[1] + 1))
-    counted = np.empty((columns.size, n_bins, residuals.shape[1] + 1))
-    node = np.zeros(n_leaves, dtype=np.int64)
-    start = np.zeros(n_leaves, dtype=np.int64)
-    stop = np.zeros(n_leaves, dtype=np.int64)
-    gain = np.zeros(n_leaves)
-    column = np.zeros(n_leaves, dtype=np.int64)
-    bin = np.zeros(n_leaves, dtype=np.int64)
-    right = np.empty_like(rows)
-    n, made, stop[0] = 1, 1, rows.size
-    if columns.size > 0:
-        _histogram(codes, columns, residuals, weights, rows, histograms[0])
-        gain[0], column[0], bin[0] = _best_split(histograms[0], least_weight)
-    while n < n_leaves:
-        leaf = 0
-        for other_leaf in range(1, n):
-            leaf = other_leaf if gain[other_leaf] > gain[leaf] else leaf
-        if gain[leaf] <= least_gain:
-            break
-        values, last = codes[columns[column[leaf]]], bin[leaf]
-        middle, n_right = start[leaf], 0
-        for place in range(start[leaf], stop[leaf]):
-            r = rows[place]
-            if values[r] <= last:
-                rows[middle] = r
-                middle += 1
-            else:
-                right[n_right] = r
-                n_right += 1
-        for place in range(n_right):
-            rows[middle + place] = right[place]
-        asked[node[leaf]], bins[node[leaf]] = columns[column[leaf]], last
-        child[node[leaf]] = made
-        node[leaf], node[n] = made, made + 1
-        made += 2
-        start[n], stop[n], stop[leaf] = middle, stop[leaf], middle
-        # The smaller half is counted, the other is the rest.
-        small = leaf if middle - start[leaf] < n_right else n
-        some = rows[start[small] : stop[small]]
-        mine, whole = histograms[n], histograms[leaf]
-        _histogram(codes, columns, residuals, weights, some, counted)
-        for place in range(columns.size):
-            for b in range(n_bins):
-                for c in range(counted.shape[2]):
-                    one, other = counted[place, b, c], whole[place, b, c] - counted[place, b, c]
-                    mine[place, b, c] = one if small == n else other
-                    whole[place, b, c] = other if small == n else one
-        gain[leaf], column[leaf], bin[leaf] = _best_split(whole, least_weight)
-        gain[n], column[n], bin[n] = _best_split(mine, least_weight)
-        n += 1
-    return asked, bins, child, made
-
-
-@jit(nogil=True)
-def _take_off(
-    residuals: Array, places: Integers, rows: Integers, weights: Array, n_leaves: int, rate: float
-) -> None:
-    """Subtract a share of each leaf's mean, computed from some rows, from the residuals of all."""
-    n_targets = residuals.shape[1]
-    sums, counted = np.zeros((n_leaves, n_targets)), np.ones(n_leaves)
-    for r in rows:
-        counted[places[r]] += weights[r]
-        for c in range(n_targets):
-            sums[places[r], c] += weights[r] * residuals[r, c]
-    for leaf in range(n_leaves):
-        for c in range(n_targets):
-            sums[leaf, c] *= rate / counted[leaf]
-    for r in range(places.size):
-        for c in range(n_targets):
-            residuals[r, c] -= sums[places[r], c]
-
-
-@jit(nogil=True)
-def _leaves_of_codes(
-    codes: Codes, columns: Integers, bins: Integers, children: Integers
-) -> Integers:
-    """Leaf of each row in one tree."""
-    found = np.empty(codes.shape[1], dtype=np.int64)
-    for r in range(found.size):
-        node = 0
-        while columns[node] >= 0:
-            right = codes[columns[node], r] > bins[node]
-            node = children[node] + (1 if right else 0)
-        found[r] = children[node]
-    return found
+    n_targets, n_columns = residuals.shape[1], columns.shape[1]
+    n = residuals.shape[0]
+    sizes = np.empty(seen.shape[0], dtype=np.int64)
+    histograms = np.empty((n_leaves, n_columns, n_bins, _LANES))
+    counted = np.empty((n_columns, n_bins, _LANES))
+    values = np.empty((n, _LANES))
+    rows, right = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    node, start, stop, column, bin = np.empty((5, n_leaves), dtype=np.int64)
+    gain, sums, weight = np.empty(n_leaves), np.empty((n_leaves, n_targets)), np.empty(n_leaves)
+    for tree in range(seen.shape[0]):
+        n_seen = 0
+        for r in range(n):
+            if seen[tree, r]:
+                rows[n_seen] = r
+                n_seen += 1
+                for lane in range(_LANES - 1):
+                    mixed = 0.0
+                    for t in range(n_targets):
+                        mixed += mixes[tree, t, lane] * residuals[r, t]
+                    values[r, lane] = weights[r] * mixed
+                values[r, _LANES - 1] = weights[r]
+        own, mine = columns[tree], asked[tree]
+        mine[:] = -1
+        leaves, made = 1, 1
+        node[0], start[0], stop[0], gain[0] = 0, 0, n_seen, 0.0
+        if n_columns > 0:
+            _count(codes, own, values, rows[:n_seen], n_targets == 1, histograms[0])
+            gain[0], column[0], bin[0] = _best_split(histograms[0], least_weight)
+        while leaves < n_leaves:
+            leaf = 0
+            for other in range(1, leaves):
+                leaf = other if gain[other] > gain[leaf] else leaf
+            if gain[leaf] <= least_gain:
+                break
+            code, last = codes[:, own[column[leaf]]], bin[leaf]
+            middle, n_right = start[leaf], 0
+            for place in range(start[leaf], stop[leaf]):
+                r = rows[place]
+                if code[r] <= last:
+                    rows[middle] = r
+                    middle += 1
+                else:
+                    right[n_right] = r
+                    n_right += 1
+            for place in range(n_right):
+                rows[middle + place] = right[place]
+            mine[node[leaf]], bins[tree, node[leaf]] = own[column[leaf]], last
+            children[tree, node[leaf]] = made
+            node[leaf], node[leaves] = made, made + 1
+            made += 2
+            start[leaves], stop[leaves], stop[leaf] = middle, stop[leaf], middle
+            # The smaller half is counted, the other is the rest.
+            small, large = (leaf, leaves) if middle - start[leaf] < n_right else (leaves, leaf)
+            some = rows[start[small] : stop[small]]
+            _count(codes, own, values, some, n_targets == 1, counted)
+            for j in range(n_columns):
+                for b in range(n_bins):
+                    for lane in range(_LANES):
+                        one = counted[j, b, lane]
+                        other = histograms[leaf, j, b, lane] - one
+                        histograms[small, j, b, lane] = one
+                        histograms[large, j, b, lane] = other
+            for child in (leaf, leaves):
+                gain[child], column[child], bin[child] = _best_split(
+                    histograms[child], least_weight
+                )
+            leaves += 1
+        sizes[tree], number = made, 0
+        for place in range(made):
+            if mine[place] < 0:
+                children[tree, place] = number
+                number += 1
+        # A share of each leaf's mean, from the rows that the tree saw, is taken off all rows.
+        sums[:leaves], weight[:leaves] = 0.0, 1.0
+        for r in range(n):
+            place = 0
+            while mine[place] >= 0:
+                is_above = codes[r, mine[place]] > bins[tree, place]
+                place = children[tree, place] + (1 if is_above else 0)
+            leaf = right[r] = children[tree, place]
+            if seen[tree, r]:
+                weight[leaf] += weights[r]
+                for t in range(n_targets):
+                    sums[leaf, t] += weights[r] * residuals[r, t]
+        for leaf in range(leaves):
+            for t in range(n_targets):
+                sums[leaf, t] *= rate / weight[leaf]
+        for r in range(n):
+            for t in range(n_targets):
+                residuals[r, t] -= sums[right[r], t]
+    return sizes
 
 
 # Most leaves of a tree for masks, rows that are in cache at a time, and fewest rows worth them.
@@ -370,43 +367,48 @@ class Masks(NamedTuple):
 
 
 def masks_of(forest: Forest) -> Masks | None:
-    """Return the masks of a forest; None if a tree has more than 16 leaves."""
-    columns, cuts, children, roots = (numbers.tolist() for numbers in forest)
-    shape, all_leaves = (len(roots), _MASKED - 1), 2**_MASKED - 1
+    """Return the masks of a forest; None if a tree has more than 16 leaves.
+
+    Also None if the nodes of a tree do not follow each other, or if trees share nodes.
+    """
+    columns, cuts, children, roots = forest
+    n_nodes, n_trees, most = columns.size, roots.size, 2 * _MASKED - 1
+    inner = np.flatnonzero(columns >= 0)
+    below = np.concatenate([roots, children[inner], children[inner] + 1])
+    sizes = np.diff(roots, append=n_nodes)
+    owner = np.searchsorted(roots, np.arange(n_nodes), side="right")
+    fits = np.array_equal(np.sort(below), np.arange(n_nodes)) and sizes.min() > 0
+    fits = fits and sizes.max() <= most and (owner[children[inner] + 1] == owner[inner]).all()
+    if not fits:
+        return None
+    # Nodes of each tree in a row of a table, which ends with leaves that no node leads to.
+    places = roots[:, np.newaxis] + np.arange(most)
+    theirs = np.arange(most) < sizes[:, np.newaxis]
+    nodes = np.where(theirs, places, 0)
+    is_leaf = theirs & (columns[nodes] < 0)
+    asks, trees = theirs & ~is_leaf, np.arange(n_trees)
+    bits = np.where(is_leaf, 1 << (np.cumsum(is_leaf, axis=1) - 1), 0)
+    child = np.where(asks, children[nodes] - roots[:, np.newaxis], 0)
+    for place in range(most - 1, -1, -1):  # children come after their parents
+        both = bits[trees, child[:, place]] | bits[trees, child[:, place] + 1]
+        bits[:, place] = np.where(asks[:, place], both, bits[:, place])
+    shape, everything = (n_trees, _MASKED - 1), bits[:, :1]
     found = Masks(
         np.zeros(shape, dtype=np.int64),
         np.zeros(shape),
-        np.full(shape, all_leaves, dtype=np.uint16),
-        np.full(shape, all_leaves, dtype=np.uint16),
-        np.zeros((len(roots), _MASKED), dtype=np.int32),
+        np.repeat(everything, _MASKED - 1, axis=1).astype(np.uint16),
+        np.repeat(everything, _MASKED - 1, axis=1).astype(np.uint16),
+        np.zeros((n_trees, _MASKED), dtype=np.int32),
     )
-
-    def below(node: int, depth: int) -> int:
-        """Return the bits of the leaves below a node of the tree that is looked at."""
-        if columns[node] < 0:
-            leaves.append(children[node])
-            return 1 << len(leaves) - 1
-        if depth == _MASKED or len(leaves) > _MASKED:
-            raise OverflowError
-        left, right = below(children[node], depth + 1), below(children[node] + 1, depth + 1)
-        asked.append((columns[node], cuts[node], all_leaves & ~right, all_leaves & ~left))
-        return left | right
-
-    for tree, root in enumerate(roots):
-        leaves: list[int] = []
-        asked: list[tuple[int, float, int, int]] = []
-        try:
-            below(root, 1)
-        except OverflowError:
-            return None
-        if len(leaves) > _MASKED:
-            return None
-        found.leaves[tree, : len(leaves)] = leaves
-        for question, (column, cut, left, right) in enumerate(asked):
-            found.columns[tree, question], found.cuts[tree, question] = column, cut
-            found.lefts[tree, question], found.rights[tree, question] = left, right
-        found.lefts[tree] &= 2 ** len(leaves) - 1
-        found.rights[tree] &= 2 ** len(leaves) - 1
+    tree = np.nonzero(asks)[0]
+    question = (np.cumsum(asks, axis=1) - 1)[asks]
+    own, left = nodes[asks], child[asks]
+    found.columns[tree, question], found.cuts[tree, question] = columns[own], cuts[own]
+    found.lefts[tree, question] = everything[tree, 0] & ~bits[tree, left + 1]
+    found.rights[tree, question] = everything[tree, 0] & ~bits[tree, left]
+    found.leaves[np.nonzero(is_leaf)[0], (np.cumsum(is_leaf, axis=1) - 1)[is_leaf]] = children[
+        nodes[is_leaf]
+    ]
     return found
 
 

@@ -1018,8 +1018,8 @@ class GlobalPart(BasisPart):
         """Fit the rows whose inputs are the dictionary; choose the ridge by leave-one-out errors.
 
         Of the ridges of a race only the pilot's and the next weaker one are tried: twice as many
-        rows want one that is as strong or weaker. If rounding makes the Gram matrix indefinite with every ridge, :meth:`solve_without` is used
-        instead.
+        rows want one that is as strong or weaker. If rounding makes the Gram matrix indefinite with
+        every ridge, :meth:`solve_without` is used instead.
 
         Parameters
         ----------

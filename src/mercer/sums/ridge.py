@@ -1017,8 +1017,8 @@ class GlobalPart(BasisPart):
     def solve_exactly(self, rows: Rows, n_judges: int, block: int = 1) -> Array:
         """Fit the rows whose inputs are the dictionary; choose the ridge by leave-one-out errors.
 
-        Of the ridges of a race only the pilot's and the next weaker one are tried: twice as many
-        rows want one that is as strong or weaker. If rounding makes the Gram matrix indefinite with
+        Only the ridge that the race found and weaker ones are tried, as more rows than its pilots
+        had want one that is as strong or weaker. If rounding makes the Gram matrix indefinite with
         every ridge, :meth:`solve_without` is used instead.
 
         Parameters
@@ -1048,7 +1048,7 @@ class GlobalPart(BasisPart):
                 return error, (predictions, fit.coefficients)
 
             if self.ridges is RIDGES:
-                number, best = descend_ridges(exact, judge, 0, RIDGES[first : first + 2])
+                number, best = descend_ridges(exact, judge, 0, RIDGES[first:])
                 if best is not None:
                     return first + number, best
             return descend_ridges(exact, judge, first, self.ridges)

@@ -14,12 +14,14 @@ from typing import Any
 
 from llvmlite import ir
 from numba import extending
-from numba.core import cgutils, types
+from numba.core import cgutils, imputils, types
+from numba.core.typing import templates
 
 # Numba is only partly typed.
 _cgutils: Any = cgutils
+_imputils: Any = imputils
+_templates: Any = templates
 intrinsic: Any = extending.intrinsic
-overload: Any = extending.overload
 
 #: Numbers in a value.
 N_LANES = 8
@@ -54,20 +56,19 @@ def _wide(builder: Any, value: Any) -> Any:
 
 def _operator(function: Callable[..., Any], name: str) -> None:
     """Let an operator take lanes, also beside a number; products may be rounded with their sums."""
+    kinds = (_LANES, _LANES), (_LANES, types.float64), (types.float64, _LANES)
+    # Unlike an overload, a template costs other functions no time while they are compiled.
+    cases = [_templates.signature(_LANES, *both) for both in kinds]
+    _templates.infer_global(function)(
+        type("_Typed", (_templates.ConcreteTemplate,), {"cases": cases})
+    )
 
-    @intrinsic
-    def apply(context: Any, left: Any, right: Any) -> Any:
-        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            both = (_wide(builder, value) for value in args)
-            return getattr(builder, name)(*both, flags=("contract",))
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        both = (_wide(builder, value) for value in args)
+        return getattr(builder, name)(*both, flags=("contract",))
 
-        return _LANES(left, right), emit
-
-    @overload(function)
-    def typed(left, right):  # type: ignore[no-untyped-def]
-        if _LANES in (left, right) and {left, right} <= {_LANES, types.float64}:
-            return lambda left, right: apply(left, right)
-        return None
+    for both in kinds:
+        _imputils.lower_builtin(function, *both)(emit)
 
 
 for _function, _name in (operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul"):

@@ -309,9 +309,8 @@ _OF_STEPS = {
 }
 
 
-# Placeholders: for the step size of learners that solve equations, and for the kernel before a
-# race, which is what "auto" is without one.
-_NO_STEPS, _NOT_RACED = AutomaticStep(1.0, 1.0, 1.0), as_kernel("auto")
+# Placeholders: for the step size of learners that solve equations, and for kernels before a race.
+_NO_STEPS, _BEFORE_RACE = AutomaticStep(1.0, 1.0, 1.0), Gaussian(1.0)
 
 
 class Given(NamedTuple):
@@ -596,7 +595,7 @@ class KernelEstimator(Estimator):
         expansion = own_copy(plan.expansion)
         if plan.default == "stream":  # its ways have their own kernels and steps
             plan = plan._replace(expansion=expansion)
-            return self._problem_of(plan, Gaussian(1.0), _NO_STEPS, None, np.float64)
+            return self._problem_of(plan, _BEFORE_RACE, _NO_STEPS, None, np.float64)
         scales = (
             plan.maps
             and isinstance(data.X, np.ndarray)
@@ -617,10 +616,12 @@ class KernelEstimator(Estimator):
                 columns: Any = self._columns
                 names = None if columns is None else columns.owners_out()
                 warn_if_one_column_decides(sample, names)
-            kernel = _NOT_RACED if plan.races else own_copy(as_kernel(kernel))
-            kernel = resolve_kernel(kernel, sample, generator)
             automatic = _NO_STEPS
-            if not (plan.races and plan.default):
+            if plan.races and plan.default:
+                kernel = _BEFORE_RACE
+            else:
+                kernel = own_copy(as_kernel("auto" if plan.races else kernel))
+                kernel = resolve_kernel(kernel, sample, generator)
                 self.targets_, automatic = self._measured(plan, kernel, sample, data)
         expansion = expansion.sized(n_rows, self.targets_.n_scores)
         if isinstance(expansion, RandomFeatures):

@@ -586,7 +586,9 @@ class Kernel(Component, ABC):
 
     def _points(self, X: Any, name: str) -> Any:
         points = _as_points(X, name)
-        return points if self._takes_sparse else _densify(points)
+        if sparse.issparse(points) and not self._takes_sparse:
+            return points.toarray()
+        return points
 
     def __add__(self, other: Any) -> Kernel:
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented

@@ -67,10 +67,7 @@ _CITYBLOCK = _Metric(cityblock_distances, cityblock_distances, lambda d: 2 * d /
 
 
 def _length_of_rows(kernel: _Stationary, rows: FloatArray) -> float:
-    distances = kernel._metric.distances(rows, rows)  # each stands there twice: the same median
-    distances = distances[distances > 0]
-    median = np.median(distances) if distances.size else kernel._metric.expected(rows.shape[1])
-    return _OF_MEDIAN[str(kernel.length_scale)] * float(median)
+    return _OF_MEDIAN[str(kernel.length_scale)] * kernel.median_distance(rows)
 
 
 class _Stationary(FormulaKernel):
@@ -83,6 +80,16 @@ class _Stationary(FormulaKernel):
     _from_data: ClassVar[Mapping[str, FromData]] = {
         "length_scale": FromData(lambda length: isinstance(length, str), _length_of_rows)
     }
+
+    @classmethod
+    def median_distance(cls, rows: FloatArray) -> float:
+        """Median of the distances above 0 between rows, (n, n_features), of float64.
+
+        If there are none, the distance to expect between rows with standardised columns.
+        """
+        distances = cls._metric.distances(rows, rows)[np.tri(len(rows), k=-1, dtype=np.bool_)]
+        distances = distances[distances > 0]
+        return float(np.median(distances)) if distances.size else cls._metric.expected(len(rows.T))
 
     @property
     def _scale(self) -> float:

@@ -329,8 +329,8 @@ def pilot_kernel(X: Any, drawn: Any = None) -> Kernel:
     """
     map = Standardize().fit(X)
     some = (X if drawn is None else drawn)[:_TELLING_LENGTH]
-    length = Gaussian("median").resolve(np.asarray(map(some))).length_scale
-    return Mapped(Gaussian(_LENGTH * float(length)) + Bias(_OFFSET), map)
+    length = Gaussian.median_distance(np.asarray(map(some), dtype=np.float64))
+    return Mapped(Gaussian(_LENGTH * length) + Bias(_OFFSET), map)
 
 
 def _errors(rows: Rows, some: NDArray[np.int64], block: int) -> NDArray[np.float64]:

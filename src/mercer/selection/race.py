@@ -347,13 +347,11 @@ class Pilots:
             Whether ``like`` has this map and these rows, and only other length scales are to try.
         """
         fitted, judged = self._images(map)
-        resolved: Any = family.make("median")
-        if isinstance(resolved, DistanceKernel):
-            some = fitted[:_MEDIAN_ROWS].astype(np.float64)
-            unit = float(resolved.resolve(some).length_scale)
-        else:
-            unit = 1.0
-        own, across = _values(resolved, fitted, fitted), _values(resolved, judged, fitted)
+        kernel = family.make(1.0)
+        unit = 1.0
+        if isinstance(kernel, DistanceKernel):
+            unit = kernel.median_distance(fitted[:_MEDIAN_ROWS].astype(np.float64))
+        own, across = _values(kernel, fitted, fitted), _values(kernel, judged, fitted)
         ridge, limit = _FIRST_RIDGE if like is None else like.ridge, np.inf
         targets = self._fitted.targets - self._mean
 

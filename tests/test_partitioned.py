@@ -131,6 +131,7 @@ class TestKernel:
             assert inside.bound == kernel.bound
             assert inside.bound is None or inside.bound >= inside.diag(X).max()
         assert kernel.inside(0) != kernel.inside(1) or "length_scale" not in repr(kernel.kernel)
+        assert kernel.cell_kernels == [kernel.inside(c).kernel for c in range(kernel.n_cells)]
         with pytest.raises(ValueError, match="`cell` must be an integer between 0 and 3"):
             kernel.inside(4)
 

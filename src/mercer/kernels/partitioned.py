@@ -727,6 +727,15 @@ class Partitioned(Kernel):
         centre = self._known_cells().centre(c)[np.newaxis]
         return type(self)(base, centre, self.multiple, self.constant, np.ones(1))
 
+    @property
+    def cell_kernels(self) -> list[Kernel]:
+        """The ``kernel`` :meth:`inside` each cell; cells with one length scale share one."""
+        self._require_resolved()
+        stretched = _stretching(self._base, self._own_lengths)
+        lengths, places = np.unique(self._own_lengths, return_index=True)
+        kernels = [own_copy(stretched(place)) for place in places]
+        return [kernels[at] for at in np.searchsorted(lengths, self._own_lengths)]
+
     def split(self, cell: int, X: ArrayLike, seed: int = 0, *, check: bool = True) -> Self:
         """Kernel with one cell divided into two; no row of the others moves.
 

@@ -442,7 +442,7 @@ def no_range(n_outputs: int) -> Array:
 def wider_range(ends: Array, targets: Array) -> Array:
     """Return the range extended to include targets."""
     low, high = targets.min(axis=0), targets.max(axis=0)
-    return np.stack([np.minimum(ends[0], low), np.maximum(ends[1], high)])
+    return np.array([np.minimum(ends[0], low), np.maximum(ends[1], high)])
 
 
 def mapped_range(ends: Array, codes: Array, offset: Array) -> Array:
@@ -518,8 +518,8 @@ class CellsPart(Passing):
         self.unit = np.ones(n_outputs)
         constant, none = float(partition.constant), self.no_rows()
         self.cells = [
-            Cell(partition.inside(c).kernel, constant, size, none, forgetting=forgetting)
-            for c in range(partition.n_cells)
+            Cell(kernel, constant, size, none, forgetting=forgetting)
+            for kernel in partition.cell_kernels
         ]
 
     def no_rows(self) -> Rows:

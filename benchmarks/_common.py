@@ -23,6 +23,7 @@ from typing import Any
 RESULTS = Path(__file__).parent / "results"
 #: Tables that a script of another name prints.
 ORIGINS = {
+    "suite_ratings": "suite",
     "suite_sets": "suite",
     "intervals_sets": "intervals",
     "intervals_draws": "intervals",
@@ -72,18 +73,24 @@ def environment() -> dict[str, str]:
     return {**environment(), "BLAS threads": os.environ["OPENBLAS_NUM_THREADS"]}
 
 
-def publish(name: str, rows: list[dict[str, Any]], note: str = "") -> None:
+def publish(name: str, rows: list[dict[str, Any]], note: str = "", measured: bool = True) -> None:
     """Print a table and keep it for ``run.py`` to write up."""
-    keep(name, rows, note)
+    keep(name, rows, note, measured)
     sys.stdout.write(markdown(rows) + "\n" + (note + "\n" if note else ""))
 
 
-def keep(name: str, rows: list[dict[str, Any]], note: str = "") -> None:
-    """Keep a table among those of its script."""
+def keep(name: str, rows: list[dict[str, Any]], note: str = "", measured: bool = True) -> None:
+    """Keep a table among those of its script.
+
+    The machine that is quoted beside it is this one if times were measured now, and otherwise the
+    one that was quoted before.
+    """
     place = _place(name)
     with _writing(place) as temporary:
         tables = json.loads(place.read_text()) if place.exists() else {}
-        tables[name] = {"note": note, "environment": environment(), "rows": rows}
+        before = {} if measured else tables.get(name, {})
+        machine = before.get("environment") or environment()
+        tables[name] = {"note": note, "environment": machine, "rows": rows}
         temporary.write_text(json.dumps(tables, indent=1) + "\n")
 
 

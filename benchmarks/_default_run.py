@@ -21,6 +21,8 @@ import numpy as np
 _FIRST_ROWS = 100
 _LEAST_WARM_UP_ROWS = 200
 _LEAST_PREDICTION_S = 0.05
+#: What says nothing where other work went on, or nothing was learned before.
+_TIMES = ("cpu_s", "wall_s", "rows_per_s", "learning_mib", "peak_mib", "first_prediction_s")
 
 
 def cpu_time() -> float:
@@ -75,17 +77,21 @@ def first_prediction(make: Any, regression: bool, X: np.ndarray, y: np.ndarray) 
     return time.perf_counter() - start
 
 
-def measure(method: Any, split: Any, regression: bool, seed: int) -> dict[str, Any]:
+def measure(
+    method: Any, split: Any, regression: bool, seed: int, timed: bool = True
+) -> dict[str, Any]:
     """Fit and predict, with the clock on.
 
     Keys of the result with units: ``cpu_s`` and ``wall_s`` of the fit; ``rows_per_s`` predicted,
     per CPU second; ``learning_mib``, growth of the resident memory in the fit, at its peak;
-    ``peak_mib`` of the process from the fit on; ``numbers`` that a prediction needs.
+    ``peak_mib`` of the process from the fit on; ``numbers`` that a prediction needs. Nothing is
+    learned before the clock starts unless the run is timed.
     """
     learned = split.head(method.cap) if method.cap else split
     X, y, X_test, y_test = learned
     n_classes = 0 if regression else len(np.unique(y))
-    warm_up(method, regression, X, n_classes)
+    if timed:
+        warm_up(method, regression, X, n_classes)
     _forget_peak()
     before = _memory("VmRSS")
     wall, start = time.perf_counter(), cpu_time()
@@ -147,6 +153,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--size", type=int, default=0, help="training rows at most; 0: all")
     parser.add_argument("--cpu-limit", type=int, default=600)
     parser.add_argument("--data", default=None)
+    parser.add_argument("--untimed", action="store_true")
     options = parser.parse_args(arguments)
     limit_cpu(options.cpu_limit)
     warnings.simplefilter("ignore")  # of peers, on convergence and the like
@@ -170,7 +177,9 @@ def main(arguments: list[str]) -> None:
     )
     if judged:
         record["first_prediction_s"] = first_prediction(method.make, regression, split.X, split.y)
-    record |= measure(method, split, regression, options.seed)
+    record |= measure(method, split, regression, options.seed, timed=not options.untimed)
+    if options.untimed:
+        record = {key: found for key, found in record.items() if key not in _TIMES}
     record["version"] = method.version
     sys.stdout.write(json.dumps(record) + "\n")
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import _strong_peers
 import numpy as np
 from sklearn.ensemble import (
     ExtraTreesClassifier,
@@ -54,6 +55,8 @@ class Method:
         Whose version is to be quoted.
     cap : int or None, default=None
         Learn from the first rows only, so many.
+    most_rows : int or None, default=None
+        Tables that have more of them for training are left out.
     warm_up_rows : int, default=200
         Rows that are learned before the clock starts, so that imports and compilation are over.
     """
@@ -64,6 +67,7 @@ class Method:
     numbers: Callable[[Any], int]
     package: str
     cap: int | None = None
+    most_rows: int | None = None
     warm_up_rows: int = _WARM_UP_ROWS
 
     @property
@@ -272,6 +276,7 @@ _SVC_ROWS = 60_000 if _INTELEX else 20_000
 _FEATURE_ROWS = 200_000  # features are float64: 1.6 GB
 _RIDGE_ROWS = 100_000
 _RIVER_ROWS = 20_000  # a minute or two
+_TABM_ROWS = 5_000  # on one core
 
 #: In the order of the tables; the first is judged, the others are its peers.
 METHODS = {
@@ -366,6 +371,31 @@ SUITE_METHODS = {
         "standardised columns, a fifth of the rows to validate on",
         _not_counted,
         "xrfm",
+    ),
+    **{
+        name.lower(): Method(
+            name.replace("_", "-"), _strong_peers.pytabkit(name), "", _not_counted, "pytabkit"
+        )
+        for name in ("RealMLP_TD", "RealMLP_TD_S", "CatBoost_TD", "LGBM_TD", "XRFM_D")
+    },
+    "tabm_d": Method(
+        "TabM-D",
+        _strong_peers.pytabkit("TabM_D"),
+        "",
+        _not_counted,
+        "pytabkit",
+        most_rows=_TABM_ROWS,
+    ),
+    "chimeraboost": Method(
+        "ChimeraBoost", _strong_peers.chimeraboost, "", _not_counted, "chimeraboost"
+    ),
+    "ebm": Method("EBM", _strong_peers.ebm, "", _not_counted, "interpret-core"),
+    "lightgbm_tuned": Method(
+        "LightGBM, tuned",
+        _strong_peers.lightgbm_tuned,
+        f"the best of {_strong_peers.N_SETTINGS} random settings by {_strong_peers.N_FOLDS} folds",
+        _not_counted,
+        "lightgbm",
     ),
 }
 

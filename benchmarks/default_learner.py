@@ -129,12 +129,19 @@ class Cache:
 
 
 def run_one(
-    name: str, method: str, seed: int, size: int, data: Path | None, limit: int
+    name: str,
+    method: str,
+    seed: int,
+    size: int,
+    data: Path | None,
+    limit: int,
+    timed: bool = True,
 ) -> dict[str, Any]:
     """One run in a process of its own; "stopped" or "failed" says why there is no result."""
     script = Path(__file__).with_name("_default_run.py")
     command = [sys.executable, str(script), name, method, "--seed", str(seed), "--size", str(size)]
     command += ["--cpu-limit", str(limit), *(["--data", str(data)] if data else [])]
+    command += [] if timed else ["--untimed"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return json.loads(done.stdout.splitlines()[-1])
@@ -209,7 +216,8 @@ def run_each(
         if cache.has(name, method, seed, size) and not options.again:
             continue
         code = {"code": code_state()} if method == _peers.JUDGED else {}
-        record = run_one(name, method, seed, size, data, options.cpu_limit) | code
+        limit, timed = options.cpu_limit, not options.untimed
+        record = run_one(name, method, seed, size, data, limit, timed) | code
         cache.add(record)
         print(_line(record), flush=True)
         if "failed" in record:
@@ -297,6 +305,15 @@ def tables(records: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     }
 
 
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Options of scripts that call :func:`run_each`."""
+    parser.add_argument("--data", help="folder of the data sets; default: MERCER_DATA")
+    parser.add_argument("--cpu-limit", type=int, default=CPU_LIMIT_S, help="seconds for each run")
+    parser.add_argument("--untimed", action="store_true", help="other work goes on: keep no times")
+    parser.add_argument("--again", action="store_true", help="run also what is in the cache")
+    parser.add_argument("--write", action="store_true", help="run nothing")
+
+
 def parsed(arguments: list[str]) -> argparse.Namespace:
     """Options of the command line; ``partial`` says whether some runs are left out."""
     parser = argparse.ArgumentParser(
@@ -308,10 +325,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     more = f"{SMALL_SEEDS.start} to {SMALL_SEEDS[-1]} of small runs of mercer and SVC"
     parser.add_argument("--seeds", nargs="+", type=int, help=f"default: {SEEDS}, {more}")
     parser.add_argument("--sizes", nargs="+", type=int, choices=_default_sets.SIZES, help="0: all")
-    parser.add_argument("--data", help="folder of the data sets; default: MERCER_DATA")
-    parser.add_argument("--cpu-limit", type=int, default=CPU_LIMIT_S, help="seconds for each run")
-    parser.add_argument("--again", action="store_true", help="run also what is in the cache")
-    parser.add_argument("--write", action="store_true", help="run nothing")
+    add_run_options(parser)
     options = parser.parse_args(arguments)
     options.partial = any(
         given is not None for given in (options.sets, options.methods, options.seeds, options.sizes)
@@ -331,7 +345,7 @@ def main(arguments: list[str]) -> int:
         if options.partial and not options.write:
             print(f"\n{_common.markdown(rows)}")
         else:
-            _common.publish(name, rows, words[name])
+            _common.publish(name, rows, words[name], not (options.write or options.untimed))
     print("\n".join(failures))
     return int(bool(failures))
 

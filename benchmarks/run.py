@@ -64,6 +64,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "How accurate are answers if nobody tunes anything? Errors are compared table by "
             "table. An error of 1.2 is a fifth more than mercer's.",
         ),
+        "suite_ratings": (
+            "Many tables, untuned: ratings by size",
+            "Who is best on small tables, and who on large ones? The best of a group come first.",
+        ),
         "suite_sets": (
             "Many tables, untuned: table by table",
             "The same for each table. Those on which mercer is furthest behind come first.",

@@ -189,7 +189,7 @@ def runs(scripts, monkeypatch, tmp_path):
     """Runs that are only counted, and a cache for them."""
     done = []
 
-    def run_one(name, method, seed, size, data, limit):
+    def run_one(name, method, seed, size, data, limit, timed):
         done.append((name, method, seed, size))
         failed = {"failed": "no luck"} if seed == 9 and done.count(done[-1]) == 1 else {}
         return record(name, method, seed, size=size, train_rows=ROWS.get(name, 2000), **failed)
@@ -304,7 +304,9 @@ def test_tables_are_written_without_runs_and_tell_of_older_code(
     import _common
 
     written = {}
-    monkeypatch.setattr(_common, "publish", lambda name, rows, note: written.update({name: note}))
+    monkeypatch.setattr(
+        _common, "publish", lambda name, rows, note, *_: written.update({name: note})
+    )
     monkeypatch.setattr(scripts.default_learner, "RUNS", tmp_path / "cache.jsonl")
     runs("--sets", "wine", "--methods", "mercer", "--seeds", "0", "1", "2")
     monkeypatch.delattr(scripts.default_learner, "run_one")

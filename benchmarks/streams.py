@@ -12,6 +12,8 @@ is hard to beat where equal labels follow each other.
 
 - Streaming random patches have ten trees, as adaptive random forests have.
 - kNN keeps the last 1,000 rows. It forgets them all where ADWIN, a detector of changes, sees one.
+- CapyMOA's methods have their defaults, so that its forests have 100 trees. They run in Java, with
+  one thread.
 - KOMP has at most 200 points. It chooses its length scale and its step size by the first 100 rows.
   These rows all get the target of the first row as an answer.
 
@@ -19,19 +21,23 @@ is hard to beat where equal labels follow each other.
 inputs. For the linear regression the targets are scaled, too.
 
 *Speed.* Rows a CPU second are of answering and learning. What does not count is reading, and making
-River's dicts and Vowpal Wabbit's text. Vowpal Wabbit's kernel SVM keeps its points, so it is
-stopped after 20 seconds.
+River's dicts, CapyMOA's instances and Vowpal Wabbit's text. Vowpal Wabbit's kernel SVM keeps its
+points, so it is stopped after 20 seconds.
 
 To run it:
 
     python benchmarks/streams.py                                  # all; an hour
     python benchmarks/streams.py --methods mercer --streams sine  # these again, others are kept
     python benchmarks/streams.py --vowpal PATH                    # if it is installed elsewhere
+
+Methods that are not installed are left out. CapyMOA comes with `pip install mercer[peers]`, and
+needs a Java runtime.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -52,6 +58,8 @@ PARTS = 200
 PATIENCE = 20.0
 COURSES = _common.RESULTS / "streams.jsonl"
 NO_CHANGES = np.zeros(0, np.int64)
+#: Of the process that CapyMOA starts in ours: nothing beside the thread that learns.
+JAVA = "-Xmx4g -Xss10M -XX:ActiveProcessorCount=1 -XX:+UseSerialGC"
 HARD = {"n_inputs": 6, "n_centers": 20}
 
 
@@ -164,17 +172,57 @@ def river(make: Callable[[], Any], *, scale: bool = False):
     return method
 
 
-def vowpal(X, y):
-    """Kernel SVM of Vowpal Wabbit, of two classes; the width is that of scikit-learn's "scale"."""
+def scaled(X):
+    """Rows by River's scaler, each as far as it is known then."""
     from river import preprocessing
-    from vowpalwabbit import Workspace
 
-    scaler, texts = preprocessing.StandardScaler(), []
+    scaler = preprocessing.StandardScaler()
     for row in X.tolist():
         x = dict(enumerate(row))
         scaler.learn_one(x)
-        found = scaler.transform_one(x).items()
-        texts.append("|f " + " ".join(f"{j}:{value:.6g}" for j, value in found if value))
+        yield scaler.transform_one(x)
+
+
+def capymoa(name: str, *, scale: bool = False):
+    """A method of MOA."""
+
+    def method(X, y):
+        os.environ.setdefault("CAPYMOA_JVM_ARGS", JAVA)
+        is_class = y.dtype.kind != "f"
+        if is_class:
+            from capymoa import classifier as module
+            from capymoa.core import LabeledInstance as Instance
+        else:
+            from capymoa import regressor as module
+            from capymoa.core import RegressionInstance as Instance
+        from capymoa.stream import NumpyStream
+
+        rows = np.array([list(row.values()) for row in scaled(X)]) if scale else X
+        kind = "categorical" if is_class else "numeric"
+        schema = NumpyStream(rows, y, target_type=kind).get_schema()
+        instances = [Instance.from_array(schema, *each) for each in zip(rows, y, strict=True)]
+
+        def course():
+            model = getattr(module, name)(schema)
+            answers = np.empty(len(y))
+            for t, instance in enumerate(instances):
+                answers[t] = model.predict(instance) or 0
+                model.train(instance)
+            return answers
+
+        return course
+
+    return method
+
+
+def vowpal(X, y):
+    """Kernel SVM of Vowpal Wabbit, of two classes; the width is that of scikit-learn's "scale"."""
+    from vowpalwabbit import Workspace
+
+    texts = [
+        "|f " + " ".join(f"{j}:{value:.6g}" for j, value in row.items() if value)
+        for row in scaled(X)
+    ]
     labels = np.where(y > 0, "1 ", "-1 ").tolist()
 
     def course():
@@ -216,6 +264,7 @@ def methods(regression: bool) -> dict[str, Callable[[Any, Any], Any]]:
             "River, linear regression": river(
                 lambda: preprocessing.TargetStandardScaler(regressor=linear()), scale=True
             ),
+            "CapyMOA, adaptive random forest": capymoa("AdaptiveRandomForestRegressor"),
         }
     return ours | {
         "River, adaptive random forest": river(lambda: forest.ARFClassifier(seed=0)),
@@ -235,6 +284,9 @@ def methods(regression: bool) -> dict[str, Callable[[Any, Any], Any]]:
             scale=True,
         ),
         "River, logistic regression": river(lambda: linear_model.LogisticRegression(), scale=True),
+        "CapyMOA, adaptive random forest": capymoa("AdaptiveRandomForestClassifier"),
+        "CapyMOA, streaming random patches": capymoa("StreamingRandomPatches"),
+        "CapyMOA, SAM-kNN": capymoa("SAMkNN", scale=True),
         "Vowpal Wabbit, kernel SVM": vowpal,
     }
 
@@ -242,9 +294,12 @@ def methods(regression: bool) -> dict[str, Callable[[Any, Any], Any]]:
 # -- results --------------------------------------------------------------------------------------
 
 
-def measure(name: str, title: str, method, X, y, regression: bool) -> tuple[dict, list[float]]:
+def measure(
+    name: str, title: str, method, X, y, regression: bool, timed: bool = True
+) -> tuple[dict, list[float]]:
     """A row of the table, and the loss of each part of the stream."""
-    method(X[:200], y[:200])()  # compiles
+    if timed:
+        method(X[:200], y[:200])()  # compiles
     course = method(X, y)
     start = time.process_time()
     answers = course()
@@ -261,7 +316,7 @@ def measure(name: str, title: str, method, X, y, regression: bool) -> tuple[dict
         kind: float(losses.mean()),
         "first 500": float(losses[:500].mean()),
         "last quarter": float(losses[-n // 4 :].mean()),
-        "rows / CPU s": n / max(seconds, 1e-3),
+        "rows / CPU s": n / max(seconds, 1e-3) if timed else "-",
     }
     ends = [part[-1] + 1 for part in np.array_split(np.arange(len(y)), PARTS)]
     parts = np.split(losses, ends[:-1])
@@ -269,7 +324,12 @@ def measure(name: str, title: str, method, X, y, regression: bool) -> tuple[dict
 
 
 def keep(
-    table: str, row: dict[str, Any], course: list[float], n_rows: int, changes: np.ndarray
+    table: str,
+    row: dict[str, Any],
+    course: list[float],
+    n_rows: int,
+    changes: np.ndarray,
+    timed: bool = True,
 ) -> None:
     """Put a row in its place in the results; all others stay."""
     order = list(STREAMS), list(methods(table == "streams_numbers"))
@@ -278,7 +338,7 @@ def keep(
     rows = [r for r in rows if (r["stream"], r["method"]) != key and r["stream"] in STREAMS]
     rows = [r for r in rows if r["method"] in order[1]] + [row]
     rows.sort(key=lambda r: (order[0].index(r["stream"]), order[1].index(r["method"])))
-    _common.keep(table, rows)
+    _common.keep(table, rows, measured=timed)
     run = {"stream": row["stream"], "method": row["method"], "rows": n_rows}
     run |= {"changes": np.asarray(changes).tolist(), "course": course}
     _common.Runs(COURSES, "stream", "method").add(run)
@@ -292,8 +352,10 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=None, help="the same; NAME= is one alone")
     parser.add_argument("--data", type=Path, default=None, help="default: MERCER_DATA")
     parser.add_argument("--vowpal", default=None, help="folder that the package vowpalwabbit is in")
+    parser.add_argument("--untimed", action="store_true", help="other work goes on: keep no times")
     parser.add_argument("--dry", action="store_true", help="print, and keep nothing")
     arguments = parser.parse_args()
+    timed = not arguments.untimed
     if arguments.vowpal:
         sys.path.append(arguments.vowpal)
 
@@ -310,14 +372,14 @@ def main() -> None:
             if method is vowpal and len(np.unique(y)) > 2:
                 continue
             try:
-                row, course = measure(name, title, method, X, y, case.regression)
+                row, course = measure(name, title, method, X, y, case.regression, timed)
             except ImportError as error:
                 print(f"{title} is left out: {error}", flush=True)
                 continue
             print(row, flush=True)
             if not arguments.dry:
                 table = "streams_numbers" if case.regression else "streams"
-                keep(table, row, course, len(y), changes)
+                keep(table, row, course, len(y), changes, timed)
 
 
 if __name__ == "__main__":

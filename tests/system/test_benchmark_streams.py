@@ -1,5 +1,11 @@
 """The script that compares methods on streams: what it keeps, and what is kept of it."""
 
+import ast
+import importlib.util
+import shutil
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -81,3 +87,26 @@ def test_committed_courses_are_those_of_the_tables(streams, table):
             assert len(course) == streams.PARTS
             sizes = [len(part) for part in np.array_split(np.arange(row["rows"]), streams.PARTS)]
             assert np.average(course, weights=sizes) == pytest.approx(row[TABLES[table]], rel=5e-3)
+
+
+@pytest.mark.skipif(
+    not (importlib.util.find_spec("capymoa") and shutil.which("java")),
+    reason="needs capymoa and a Java runtime",
+)
+def test_methods_of_capymoa_answer_streams_of_both_kinds():
+    script = benchmark_scripts.FOLDER / "streams.py"  # Java would stay in this process
+    options = ["--dry", "--untimed", "--rows", "1000", "--streams", "sea", "plane numbers"]
+    methods = ["--methods", "CapyMOA", "last label=", "last value="]
+    command = [sys.executable, script, *options, *methods]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    rows = [ast.literal_eval(line) for line in done.stdout.splitlines()]
+    found = {(row["stream"], row["method"]): row for row in rows}
+    assert len(found) == 6
+    assert {row["rows / CPU s"] for row in rows} == {"-"}
+    for (stream, method), row in found.items():
+        if "CapyMOA" not in method:
+            continue
+        if stream == "sea, abrupt":
+            assert row["right, %"] > found[stream, "last label"]["right, %"] + 15.0, method
+        else:
+            assert row["MAE"] < 0.8 * found[stream, "last value"]["MAE"], method

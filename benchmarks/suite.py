@@ -151,6 +151,12 @@ def ranked_errors(results: Results, names: Sequence[str]) -> tuple[list[str], np
     return ranked, np.array(rows)
 
 
+def timed(results: Results, method: str, names: Sequence[str], key: str) -> float | str:
+    """Geometric mean over the sets that have the number; a dash without any."""
+    found = geometric_mean([results.summary(name, method, 0, key).mean for name in names])
+    return found if math.isfinite(found) else "-"
+
+
 def method_rows(results: Results) -> list[Row]:
     """A row for each method: its rank, if it was run on most sets, and its errors in mercer's."""
     names = names_of(results)
@@ -175,10 +181,8 @@ def method_rows(results: Results) -> list[Row]:
                 "log loss better, of": "-"
                 if m == JUDGED or not known
                 else f"{sum(its < ours for its, ours in known)}, {len(known)}",
-                "fit CPU s": geometric_mean([results.summary(n, m, 0, "cpu_s").mean for n in mine]),
-                "predicted rows / CPU s": geometric_mean(
-                    [results.summary(n, m, 0, "rows_per_s").mean for n in mine]
-                ),
+                "fit CPU s": timed(results, m, mine, "cpu_s"),
+                "predicted rows / CPU s": timed(results, m, mine, "rows_per_s"),
             }
         )
     return rows
@@ -271,7 +275,8 @@ def notes(records: list[Row]) -> dict[str, str]:
         "suite": (
             "Errors are means over the seeds that a method and mercer both have. Only methods that "
             "were run on most sets have a rank, and only sets that all of them were run on count "
-            "for it. Means over sets are geometric. The error of a classification is half a test "
+            "for it. Means over sets are geometric. Methods without times were run while the "
+            "machine did other work. The error of a classification is half a test "
             "row at least, so that ratios exist. "
             f"{seeds}{none}Settings that are not the library's own: {settings}. "
             f"Versions: {versions}."
@@ -285,7 +290,8 @@ def notes(records: list[Row]) -> dict[str, str]:
             "the tables and on who takes part, so theirs cannot be compared with those here."
         ),
         "suite_sets": (
-            "Means over the seeds ± standard errors. Constants of mercer were chosen on these "
+            "Means over the seeds ± standard errors. If a peer has fewer seeds, mercer's error is "
+            "divided by its on those that both have. Constants of mercer were chosen on these "
             f"sets: {chosen}. Errors of the other sets were seen, too, when four things were "
             "settled: how often metrics follow each other, up to how many rows fits are exact, "
             "which parts larger tables get, and that there are trees. "

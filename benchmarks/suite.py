@@ -92,6 +92,8 @@ TUNED_ON = (
 )
 #: Methods are ranked that were run on this share of the sets, on the sets that all of them have.
 RANKED_FROM = 0.8
+#: Fewer tables say too little for a rating.
+LEAST_RATED = 5
 #: Published Elo of networks that come with weights, in a copy of TabArena's board,
 #: https://www.codesota.com/tasks/tabular-ml.
 PRETRAINED = (
@@ -204,7 +206,7 @@ def rating_rows(results: Results) -> list[Row]:
     rows = []
     for words, names in groups(results):
         ranked, errors = ranked_errors(results, names)
-        if ANCHOR not in ranked or not len(errors):
+        if ANCHOR not in ranked or len(errors) < LEAST_RATED:
             continue
         anchor = ranked.index(ANCHOR)
         elos = _ratings.elo(errors, anchor)

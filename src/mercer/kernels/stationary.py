@@ -308,7 +308,8 @@ class Matern(DistanceKernel):
         np.minimum(a, _FAR, out=a)
         if nu not in (0.5, 1.5, 2.5):
             return _matern_of_any_order(a, nu)
-        K = np.exp(-a)
+        K = np.negative(a)
+        np.exp(K, out=K)
         if nu == 1.5:
             a += 1
             K *= a

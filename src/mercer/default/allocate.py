@@ -360,7 +360,8 @@ class Allocation:
     def _of_finalist(self, result: RaceResult, one: Candidate) -> GlobalPart:
         """Create a part with a point at every row; its ridge starts at that of the pilot fit."""
         part = self._of_all_rows(result.kernel_of(one), single=result.takes_single)
-        part.ridge = part.ridge if one.ridge is None else one.ridge
+        if one.ridge is not None:
+            part.ridge = part.strongest = one.ridge
         return part
 
     def _of_all_rows(self, kernel: Kernel, *, single: bool = False) -> GlobalPart:

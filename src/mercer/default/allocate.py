@@ -213,8 +213,13 @@ class Allocation:
         """Grow trees, if rows, memory and time allow; return None if no tree splits the rows."""
         if self.learned is None or not self._has_trees:
             return None
-        sizes = {"n_trees": self.settings.n_trees, "seed": self.resources.seed}
-        part = TreesPart.grown(self.learned, forgetting=self.resources.forgetting, **sizes)
+        part = TreesPart.grown(
+            self.learned,
+            n_trees=self.settings.n_trees,
+            forgetting=self.resources.forgetting,
+            seed=self.resources.seed,
+            classes=self.classes,
+        )
         part.max_rows = self._enough * part.n_points
         return part if part.n_points > self.settings.n_trees else None  # some tree splits
 

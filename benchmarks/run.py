@@ -20,6 +20,7 @@ SCRIPTS = (
     "at_a_glance",
     "suite",
     "messy",
+    "last_factors",
     "intervals",
     "explanations",
     "step_cost",
@@ -71,6 +72,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "messy": (
             "Text, dates, categories and gaps, untuned",
             "How accurate are answers on tables as people have them?",
+        ),
+        "last_factors": (
+            "Rules, thresholds, few of many, wide and clean",
+            "How near are errors to the least possible where that is known?",
         ),
         "intervals": (
             "Intervals, untuned",

@@ -677,12 +677,13 @@ def sweep_classes(
             slopes[:] = 0.0
             curvatures[:] = 0.0
             for r in range(n):
-                leaf, factor, total = here[r], factors[before[r]], rest
+                leaf, last, total = here[r], before[r], rest
                 for c in range(n_scores):
-                    odds[r, c] *= factor[c]
+                    odds[r, c] *= factors[last, c]
                     total += odds[r, c]
+                scale = 1.0 / total
                 for c in range(n_scores):
-                    p = odds[r, c] / total
+                    p = odds[r, c] * scale
                     slopes[leaf, c] += weights[r] * (own[r, c] - p)
                     curvatures[leaf, c] += weights[r] * p * (1.0 - p)
             for leaf in range(starts[tree + 1] - first):

@@ -321,7 +321,7 @@ def test_many_sweeps_of_classes_find_the_least_penalised_log_loss(n_classes):
         slopes = Z.T @ (share * missed) - ridge * leaves.n_trees * sweeps.values.T
         assert_allclose(slopes, 0.0, atol=1e-9)
         features = LeafBasis(leaves).features(rows.X)
-        assert_allclose(features @ sweeps.coefficients, scores, atol=1e-9)
+        assert_allclose(features @ sweeps.coefficients * sweeps.unit, scores, atol=1e-9)
         found.append(scores)
     assert_allclose(oracles.probabilities(found[0]), oracles.probabilities(found[1]), atol=1e-7)
 
@@ -425,13 +425,13 @@ def test_trees_that_are_far_worse_than_others_are_given_up_at_once():
     assert part.solve_few(rows, 100, rivals=[0.0 * rivals[0]]) is not None
 
 
-def test_trees_of_classes_that_decide_far_more_rows_wrong_are_given_up():
+def test_trees_of_classes_whose_probabilities_are_far_worse_are_given_up():
     rows = coded(300, 3, noise=1.0)
     part = TreesPart.grown(rows, classes=True)
-    # Of another size, as scores are: only what they decide counts.
-    assert part.solve_few(rows, 150, rivals=[0.01 * rows.targets[150:]]) is None
+    # Of another size, as sure values are: beyond the codes they count as these.
+    assert part.solve_few(rows, 150, rivals=[20.0 * rows.targets[150:]]) is None
     trial = part.solve_few(rows, 150, rivals=[-rows.targets[150:]])
-    assert log_loss(trial.values, rows[150:]) < np.log(3.0)
+    assert log_loss(ClassSweeps.unit * trial.values, rows[150:]) < np.log(3.0)
 
 
 def test_a_ridge_of_ones_own_is_kept_even_if_it_is_none():

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from mercer.kernels import Kernel, Linear
 from mercer.maps.leaves import Leaves, grow_leaves
 from mercer.numerics.trees import indicator_values, scores_of, sweep_classes, sweep_trees
 from mercer.sums.ridge import RIDGES, BasisPart, Trial, squared_error
-from mercer.sums.rows import Rows, labels_of_codes
+from mercer.sums.rows import Rows
 from mercer.sums.statistics import LeafFeatures
 
 Array = NDArray[np.float64]
@@ -28,6 +28,9 @@ _FIRST, _FOLDS, _HOPELESS = 4, 3, 2.0
 _WAY = ((3e-3, 3), (1e-3, 3), (3e-4, 4), (1e-4, 4), (3e-5, 5), (1e-5, 6), (3e-6, 8))
 _CLASS_WAY = tuple((ridge, 2) for ridge in (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6))
 _MORE_SWEEPS, _MORE_OF_CLASSES, _PATIENCE = 4, 2, 2
+# Score of a class that is sure, which is predicted as its code: the weights of all parts then are
+# of one size.
+_SURE = 8.0
 #: Leaves of a tree, and most rows on which trees are grown.
 N_LEAVES, MOST_GROWN = 16, 16_000
 
@@ -75,6 +78,9 @@ class Sweeps:
         Values of the leaves to begin with; None for 0.
     """
 
+    #: Divisor of predictions.
+    unit: float
+
     def __init__(self, map: Leaves, rows: Rows, mean: Array, values: Array | None) -> None:
         numbers, self._starts = map.numbers(rows.X), map.starts
         self._map, self._weights, self._numbers = map, rows.weights, numbers
@@ -92,7 +98,7 @@ class Sweeps:
     def coefficients(self) -> Array:
         """Coefficients of the features of a :class:`LeafBasis`, (n_leaves, n_outputs)."""
         height = self._map.n_trees**-0.5
-        return np.ascontiguousarray(height * self.mean + self.values.T / height)
+        return np.ascontiguousarray(height * self.mean + self.values.T / height) / self.unit
 
 
 class LeafSweeps(Sweeps):
@@ -109,7 +115,7 @@ class LeafSweeps(Sweeps):
     See :class:`Sweeps` for the parameters.
     """
 
-    way, more = _WAY, _MORE_SWEEPS
+    way, more, unit = _WAY, _MORE_SWEEPS, 1.0
 
     def __init__(self, map: Leaves, rows: Rows, values: Array | None = None) -> None:
         mean = np.average(rows.targets, axis=0, weights=rows.weights)
@@ -136,12 +142,13 @@ class ClassSweeps(Sweeps):
 
     with the log loss and the scores b of the shares of the classes. Least squares on codes also
     pulls down scores of rows that are surely right. So where classes follow rules, the log loss
-    decides far fewer rows wrong.
+    decides far fewer rows wrong. Predictions are the scores in units of sure ones, so that they are
+    of the size of class codes, as those of other parts are.
 
     See :class:`Sweeps` for the parameters. Targets are class codes.
     """
 
-    way, more = _CLASS_WAY, _MORE_OF_CLASSES
+    way, more, unit = _CLASS_WAY, _MORE_OF_CLASSES, _SURE
 
     def __init__(self, map: Leaves, rows: Rows, values: Array | None = None) -> None:
         self._own = np.ascontiguousarray((rows.targets + 1.0) / 2.0)
@@ -168,6 +175,18 @@ def log_loss(scores: Array, rows: Rows) -> float:
         own = np.take_along_axis(scores, rows.targets.argmax(axis=1)[:, np.newaxis], 1)
         losses = logsumexp(scores - own, axis=1)
     return float(rows.weights @ losses) / float(rows.weights.sum())
+
+
+def _as_codes(values: Array) -> Array:
+    """Return class codes weighted by their probabilities, from predictions of :class:`ClassSweeps`.
+
+    Examples
+    --------
+    >>> _as_codes(np.array([[0.5]])).round(3), _as_codes(np.zeros((1, 2)))
+    (array([[0.762]]), array([[0., 0.]]))
+    """
+    scores = _SURE * values
+    return np.tanh(scores / 2.0) if scores.shape[1] == 1 else 2.0 * softmax(scores, axis=1) - 1.0
 
 
 class TreesPart(BasisPart):
@@ -284,8 +303,8 @@ class TreesPart(BasisPart):
             Number of rows left out together; blocks start at multiples of it.
         rivals : sequence of ndarray of shape (n_judges, n_outputs), default=()
             Predictions of other parts for the same rows. Trees are given up if, on the first fold,
-            their squared error, or the share of rows decided wrong, is more than twice that of the
-            best rival.
+            their squared error is more than twice that of the best rival; that of classes is of
+            probabilities, between the codes.
 
         Returns
         -------
@@ -306,8 +325,11 @@ class TreesPart(BasisPart):
             last, other.coefficients = self._fitted(other.map, others, held, last)
             predictions.append(other.evaluate(held.X))
             if len(predictions) == 1:
-                errors = [self._error(its[: len(held)], held) for its in rivals]
-                if self._error(predictions[0], held) > _HOPELESS * min(errors, default=np.inf):
+                mine, theirs = predictions[0], [its[: len(held)] for its in rivals]
+                if self.classes:
+                    mine, theirs = _as_codes(mine), [np.clip(its, -1.0, 1.0) for its in theirs]
+                errors = [squared_error(its, held, self.unit) for its in theirs]
+                if squared_error(mine, held, self.unit) > _HOPELESS * min(errors, default=np.inf):
                     return None
         self.is_exact = True  # no sums: further rows need a new fit to all rows
 
@@ -339,12 +361,6 @@ class TreesPart(BasisPart):
             self.coefficients = whole.coefficients
 
         return Trial(scores, complete)
-
-    def _error(self, values: Array, held: Rows) -> float:
-        """Return the squared error of values, or how many rows they decide wrong, and one more."""
-        if not self.classes:
-            return squared_error(values, held, self.unit)
-        return 1.0 + float(np.sum(labels_of_codes(values) != labels_of_codes(held.targets)))
 
     def _fitted(self, map: Leaves, rows: Rows, held: Rows, last: int | None) -> tuple[int, Array]:
         """Return the place on the way of ridges, see ``_swept``, and the coefficients there.
@@ -383,12 +399,14 @@ class TreesPart(BasisPart):
                 continue
             values = sweeps.mean + indicator_values(numbers, sweeps.values.T.copy())
             if last is not None:
-                return last, sweeps, values
-            error = log_loss(values, held) if self.classes else self._error(values, held)
+                return last, sweeps, values / kind.unit
+            error = (
+                log_loss(values, held) if self.classes else squared_error(values, held, self.unit)
+            )
             if error < lowest:
                 lowest, best, kept = error, place, (sweeps.values.copy(), values)
             elif place - best >= _PATIENCE:
                 break
         sweeps.values, predicted = kept
         self.ridge = int(np.argmin(np.abs(np.log(RIDGES / kind.way[best][0]))))
-        return best, sweeps, predicted
+        return best, sweeps, predicted / kind.unit

@@ -760,7 +760,7 @@ class RaceResult(Recorded):
         Whether there are so few rows that all become points.
     plain : Candidate or None, default=None
         Best Gaussian kernel without a metric, if it is not the overall best: metrics of some
-        hundred rows may miss what more rows show.
+        hundred rows may miss what more rows show. None for a series.
     """
 
     finalists: tuple[Candidate, ...]
@@ -840,7 +840,8 @@ def race(
         others = [one for one in families if one.family not in {f.family for f in finalists}]
         local, entries = _race_of_cells(rows, [*finalists, *others], seed, block, settings)
         table += entries
-    return RaceResult(finalists, local, constant, table, exact, plain)
+    # Without a metric a Gaussian goes astray where later rows differ in columns of no effect.
+    return RaceResult(finalists, local, constant, table, exact, plain if block == 1 else None)
 
 
 def _race_of_families(

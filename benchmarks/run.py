@@ -36,6 +36,7 @@ SCRIPTS = (
     "default_learner",
     "default_memory",
     "series",
+    "in_time",
     "kernel_adaptive_filters",
     "streams",
     "drift",
@@ -127,6 +128,11 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "The default learner: rows in order",
             "Where neighbours are alike, rows between those learned are easy to predict. Later "
             "ones are not.",
+        ),
+        "in_time": (
+            "Tables in the order of time",
+            "Learned from the first four fifths, judged on the last: how accurate are answers on "
+            "what comes later?",
         ),
         "scaling": (
             "Units of inputs and targets",

@@ -182,8 +182,8 @@ def _as_codes(values: Array) -> Array:
 
     Examples
     --------
-    >>> _as_codes(np.array([[0.5]])).round(3), _as_codes(np.zeros((1, 2)))
-    (array([[0.762]]), array([[0., 0.]]))
+    >>> _as_codes(np.array([[0.125]])).round(3), _as_codes(np.zeros((1, 2)))
+    (array([[0.462]]), array([[0., 0.]]))
     """
     scores = _SURE * values
     return np.tanh(scores / 2.0) if scores.shape[1] == 1 else 2.0 * softmax(scores, axis=1) - 1.0

@@ -20,6 +20,7 @@ SCRIPTS = (
     "at_a_glance",
     "suite",
     "messy",
+    "last_factors",
     "intervals",
     "explanations",
     "step_cost",
@@ -35,6 +36,7 @@ SCRIPTS = (
     "default_learner",
     "default_memory",
     "series",
+    "in_time",
     "kernel_adaptive_filters",
     "streams",
     "drift",
@@ -75,6 +77,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "messy": (
             "Text, dates, categories and gaps, untuned",
             "How accurate are answers on tables as people have them?",
+        ),
+        "last_factors": (
+            "Rules, thresholds, few of many, wide and clean",
+            "How near are errors to the least possible where that is known?",
         ),
         "intervals": (
             "Intervals, untuned",
@@ -126,6 +132,11 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "The default learner: rows in order",
             "Where neighbours are alike, rows between those learned are easy to predict. Later "
             "ones are not.",
+        ),
+        "in_time": (
+            "Tables in the order of time",
+            "Learned from the first four fifths, judged on the last: how accurate are answers on "
+            "what comes later?",
         ),
         "scaling": (
             "Units of inputs and targets",

@@ -57,6 +57,35 @@ def boosted_leaves(X, targets, weights, n_trees, n_leaves, min_weight, rate):
     return np.array(found)
 
 
+def boosted_leaves_of_classes(X, codes, weights, n_trees, n_leaves, min_weight, rate):
+    """As ``boosted_leaves``, on gradients of the log loss of class codes."""
+    weights = weights * weights.sum() / np.sum(weights**2)
+    own = (codes + 1.0) / 2.0
+    shares = np.average(own, axis=0, weights=weights)
+    scores = np.tile(
+        np.log(shares) if len(shares) > 1 else np.log(shares / (1 - shares)), (len(X), 1)
+    )
+    found = []
+    for tree in range(n_trees):
+        p = shares if tree == 0 else probabilities(scores)
+        labels = leaves_of_tree(X, own - p, weights, n_leaves, min_weight)
+        found.append(labels)
+        left = own - p
+        for leaf in np.unique(labels):
+            some = labels == leaf
+            slope = weights[some] @ (np.abs(left) * (1.0 - np.abs(left)))[some] + 1.0
+            scores[some] += rate * np.clip(weights[some] @ left[some] / slope, -4.0, 4.0)
+    return np.array(found)
+
+
+def probabilities(scores):
+    """Probabilities of classes, or of the second of two, from scores."""
+    if scores.shape[1] == 1:
+        return 1.0 / (1.0 + np.exp(-scores))
+    odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return odds / odds.sum(axis=1, keepdims=True)
+
+
 def indicators(leaves, size):
     """Features of rows: 1 / sqrt(n_trees) for each leaf that a row is in, (n_rows, size)."""
     Z = np.zeros((leaves.shape[1], size))

@@ -32,8 +32,16 @@ from mercer.default.targets import Judged
 from mercer.estimators.inputs import say_if_alike
 from mercer.exceptions import DependentRowsWarning
 from mercer.kernels import Gaussian
+from mercer.losses import Logistic, Squared
 from mercer.model_file import load_model, save_model
-from mercer.selection import FEWEST_GROUPS, columns_of_groups, group_order, repeats
+from mercer.selection import (
+    FEWEST_GROUPS,
+    columns_of_groups,
+    group_order,
+    half_life,
+    repeats,
+    stack,
+)
 from mercer.selection.race import Pilots
 from mercer.sums import GlobalPart, Rows, TreesPart
 from mercer.sums.ridge import RIDGES, ExactRidge
@@ -323,6 +331,75 @@ def test_of_many_rows_the_last_in_time_stay_last_and_the_others_in_blocks() -> N
     places = np.argsort(ranked)[found][:2400].reshape(-1, 50)
     assert (np.diff(places, axis=1) == 1).all()
     assert (np.diff(places[:, 0]) < 0).any()
+
+
+def changing(n: int, seed: int, turns: float, *, told: bool = False) -> tuple[Any, Any]:
+    """Rows whose law turns by so many quarter turns; ``told`` adds a column that tells the time."""
+    rng, time = np.random.default_rng(seed), np.arange(n) / n
+    X = rng.normal(size=(n, 3))
+    angle = 0.5 * np.pi * turns * time
+    y = np.cos(angle) * X[:, 0] + np.sin(angle) * X[:, 1] + 0.3 * rng.normal(size=n)
+    return (np.column_stack([X, time]) if told else X), y
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_old_rows_count_less_only_where_the_law_changes(seed: int) -> None:
+    n = 1200
+
+    def found(X: Any, y: Any) -> float:
+        return half_life(Rows(X, y[:, np.newaxis], np.ones(n)), 0)
+
+    X, y = changing(n, seed, 2.0)
+    assert n / 32 <= found(X, y) <= n / 4
+    drawn = np.random.default_rng(seed).permutation(n)
+    assert np.isinf(found(X[drawn], y[drawn]))
+    assert np.isinf(found(*changing(n, seed, 0.0)))
+    assert np.isinf(found(*changing(n, seed, 2.0, told=True)))
+
+
+@pytest.mark.parametrize("task", [KernelRegressor, KernelClassifier])
+def test_later_rows_are_predicted_by_the_law_of_the_last_rows(task: Any) -> None:
+    n, errors = 800, []
+    X, y = changing(1000, 0, 2.0)
+    y = y if task is KernelRegressor else np.sign(y)
+    for told in (None, np.arange(n)):
+        model = task(random_state=0).fit(X[:n], y[:n], time=told)
+        errors.append(np.mean((model.predict(X[n:]) - y[n:]) ** 2))
+    assert errors[1] < 0.7 * errors[0]
+
+
+def test_where_the_law_stays_time_costs_nothing() -> None:
+    X, y = changing(1000, 1, 0.0)
+    told, untold = (
+        KernelRegressor(random_state=0).fit(X[:800], y[:800], time=time)
+        for time in (np.arange(800), None)
+    )
+    errors = [np.mean((model.predict(X[800:]) - y[800:]) ** 2) for model in (told, untold)]
+    assert errors[0] < 1.05 * errors[1]
+
+
+def test_the_last_rows_judge_parts_that_have_learned_them() -> None:
+    """A level of the last fifth only is learned, while its errors are those of a surprise."""
+    rng, n = np.random.default_rng(0), 1000
+    X = np.column_stack([np.arange(n), rng.normal(size=n)])
+    y = X[:, 1] + 5.0 * (X[:, 0] >= 800) + 0.1 * rng.normal(size=n)
+    model = KernelRegressor(random_state=0).fit(X, y, time=X[:, 0])
+    held = model.held_out_
+    assert_array_equal(held.X[:, 0], np.arange(800, n))
+    assert np.mean(np.abs(held.scores[:, 0] - held.y)) > 3.0
+    late = np.column_stack([np.full(50, n - 1), rng.normal(size=50)])
+    assert np.mean(np.abs(model.predict(late) - late[:, 1] - 5.0)) < 1.0
+
+
+@pytest.mark.parametrize("loss", [Squared(), Logistic()])
+def test_a_block_counts_as_one_row_in_the_weights_of_parts(loss: Any) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(150, 1))
+    parts = [y + rng.normal(size=y.shape) for _ in range(3)]
+    codes = y if isinstance(loss, Squared) else np.sign(y)
+    alone = stack(parts, codes, np.ones(150), loss)
+    parts, codes = [np.repeat(part, 20, axis=0) for part in parts], np.repeat(codes, 20, axis=0)
+    assert_allclose(stack(parts, codes, np.ones(3000), loss, 20), alone, rtol=1e-4)
 
 
 # -- the command -----------------------------------------------------------------------------------

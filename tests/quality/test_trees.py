@@ -18,7 +18,7 @@ from mercer.functions.sum_of_components import component_from_state, component_t
 from mercer.maps import Leaves
 from mercer.numerics.trees import binned, grow
 from mercer.sums import LeafBasis, LeafFeatures, Rows, Statistics, TreesPart
-from mercer.sums.leaves import _FOLDS, _MORE_SWEEPS, _WAY, LeafSweeps
+from mercer.sums.leaves import _FOLDS, _MORE_SWEEPS, _WAY, ClassSweeps, LeafSweeps, log_loss
 from mercer.sums.ridge import RIDGES
 from quick import QUICKEST
 
@@ -30,6 +30,14 @@ def steps(n, n_outputs=1, seed=0, noise=0.1, weighted=True):
     jumps = np.column_stack([X[:, 0] > 0.3, X[:, 3] == 2.0, X[:, 0] > -0.5]).astype(float)
     Y = jumps @ rng.normal(size=(3, n_outputs)) + noise * rng.normal(size=(n, n_outputs))
     return Rows(X, Y, rng.uniform(0.5, 2.0, n) if weighted else np.ones(n))
+
+
+def coded(n, n_classes, seed=0, noise=0.3):
+    """Class codes that jump where the targets of ``steps`` do."""
+    rows = steps(n, n_classes, seed, noise)
+    classes = rows.targets.argmax(axis=1)
+    codes = 2.0 * np.eye(n_classes)[classes] - 1.0
+    return replace(rows, targets=codes if n_classes > 2 else codes[:, 1:])
 
 
 def grown(rows, **options):
@@ -68,6 +76,18 @@ def test_trees_are_those_of_trying_every_split(n_outputs):
     expected = oracles.boosted_leaves(rows.X, rows.targets, rows.weights, 6, 5, 3.0, 0.3)
     assert all(same_partition(a, b) for a, b in zip(leaves, expected, strict=True))
     assert len(np.unique(leaves)) == leaves.max() + 1 == sum(len(np.unique(t)) for t in expected)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_trees_of_classes_follow_the_gradients_of_the_log_loss(n_classes):
+    rows = coded(150, n_classes)
+    leaves = Leaves(4, *grown(rows, classes=True)).numbers(rows.X)
+    how = rows.X, rows.targets, rows.weights, 6, 5, 3.0, 0.3
+    expected = oracles.boosted_leaves_of_classes(*how)
+    assert all(same_partition(a, b) for a, b in zip(leaves, expected, strict=True))
+    # Squared errors to codes would have led elsewhere.
+    others = Leaves(4, *grown(rows)).numbers(rows.X)
+    assert not all(same_partition(a, b) for a, b in zip(leaves, others, strict=True))
 
 
 def test_leaves_weigh_what_they_must():
@@ -283,6 +303,46 @@ def test_many_sweeps_find_the_ridge_regression():
         assert_allclose(sweeps.coefficients, w, atol=1e-8)
 
 
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_many_sweeps_of_classes_find_the_least_penalised_log_loss(n_classes):
+    """From wherever they begin: at the minimum the slopes in all leaves are 0."""
+    rows, ridge = coded(200, n_classes), 1e-3
+    leaves = Leaves(4, *grown(rows, classes=True))
+    numbers = leaves.numbers(rows.X)
+    Z = oracles.indicators(numbers, leaves.n_outputs) * leaves.n_trees**0.5
+    share = (rows.weights / rows.weights.sum())[:, np.newaxis]
+    found = []
+    start = np.random.default_rng(0).normal(size=(len(rows.targets.T), leaves.n_outputs))
+    for values in (None, start):
+        sweeps = ClassSweeps(leaves, rows, values)
+        sweeps.sweep(ridge, 2000)
+        scores = sweeps.mean + Z @ sweeps.values.T
+        missed = (rows.targets + 1.0) / 2.0 - oracles.probabilities(scores)
+        slopes = Z.T @ (share * missed) - ridge * leaves.n_trees * sweeps.values.T
+        assert_allclose(slopes, 0.0, atol=1e-9)
+        features = LeafBasis(leaves).features(rows.X)
+        assert_allclose(features @ sweeps.coefficients * sweeps.unit, scores, atol=1e-9)
+        found.append(scores)
+    assert_allclose(oracles.probabilities(found[0]), oracles.probabilities(found[1]), atol=1e-7)
+
+
+def test_the_log_loss_of_two_classes_is_that_of_a_softmax():
+    rows = coded(50, 2)
+    scores = np.random.default_rng(1).normal(size=(50, 1))
+    both = replace(rows, targets=np.hstack([-rows.targets, rows.targets]))
+    assert log_loss(scores, rows) == pytest.approx(log_loss(np.hstack([0 * scores, scores]), both))
+
+
+def test_scores_of_rules_without_exceptions_stay_finite():
+    rows = coded(300, 2, noise=0.0)
+    sweeps = ClassSweeps(Leaves(4, *grown(rows, classes=True)), rows)
+    for ridge in (1e-3, 1e-9, 0.0):
+        sweeps.sweep(ridge, 50)
+    assert np.isfinite(sweeps.coefficients).all()
+    values = LeafBasis(sweeps._map).features(rows.X) @ sweeps.coefficients
+    assert_array_equal(values > 0.0, rows.targets > 0.0)
+
+
 @pytest.mark.parametrize("forgetting", [1.0, 0.99])
 def test_gathered_rows_choose_the_ridge_and_are_taken_in(forgetting):
     rows = steps(300, 2, noise=1.0)
@@ -363,6 +423,15 @@ def test_trees_that_are_far_worse_than_others_are_given_up_at_once():
     part = TreesPart.grown(rows)
     assert part.solve_few(rows, 100, rivals=rivals) is None
     assert part.solve_few(rows, 100, rivals=[0.0 * rivals[0]]) is not None
+
+
+def test_trees_of_classes_whose_probabilities_are_far_worse_are_given_up():
+    rows = coded(300, 3, noise=1.0)
+    part = TreesPart.grown(rows, classes=True)
+    # Of another size, as sure values are: beyond the codes they count as these.
+    assert part.solve_few(rows, 150, rivals=[20.0 * rows.targets[150:]]) is None
+    trial = part.solve_few(rows, 150, rivals=[-rows.targets[150:]])
+    assert log_loss(ClassSweeps.unit * trial.values, rows[150:]) < np.log(3.0)
 
 
 def test_a_ridge_of_ones_own_is_kept_even_if_it_is_none():

@@ -213,8 +213,13 @@ class Allocation:
         """Grow trees, if rows, memory and time allow; return None if no tree splits the rows."""
         if self.learned is None or not self._has_trees:
             return None
-        sizes = {"n_trees": self.settings.n_trees, "seed": self.resources.seed}
-        part = TreesPart.grown(self.learned, forgetting=self.resources.forgetting, **sizes)
+        part = TreesPart.grown(
+            self.learned,
+            n_trees=self.settings.n_trees,
+            forgetting=self.resources.forgetting,
+            seed=self.resources.seed,
+            classes=self.classes,
+        )
         part.max_rows = self._enough * part.n_points
         return part if part.n_points > self.settings.n_trees else None  # some tree splits
 
@@ -360,7 +365,8 @@ class Allocation:
     def _of_finalist(self, result: RaceResult, one: Candidate) -> GlobalPart:
         """Create a part with a point at every row; its ridge starts at that of the pilot fit."""
         part = self._of_all_rows(result.kernel_of(one), single=result.takes_single)
-        part.ridge = part.ridge if one.ridge is None else one.ridge
+        if one.ridge is not None:
+            part.ridge = part.strongest = one.ridge
         return part
 
     def _of_all_rows(self, kernel: Kernel, *, single: bool = False) -> GlobalPart:

@@ -52,6 +52,7 @@ from mercer.selection import (
     block_order,
     calibrate,
     group_order,
+    half_life,
     judges_alone,
     mean_loss,
     order_in_blocks,
@@ -593,7 +594,7 @@ class DefaultLearner(Learner):
     ) -> None:
         """Learn rows in the first order only: sums take every row once. Newton steps may follow."""
         check_sizes(X, targets)
-        order, groups = self._settled(X, targets, weights, next(iter(orders)))
+        order, groups, weights = self._settled(X, targets, weights, next(iter(orders)))
         stopped, self.revisits, chunk = False, True, self._chunk(X)
         for start in range(0, order.size, chunk):
             some = order[start : start + chunk]
@@ -714,13 +715,13 @@ class DefaultLearner(Learner):
         groups : ndarray of shape (n,) of int64 or None, default=None
             Group of each row.
         time : ndarray of shape (n,) of int64 or None, default=None
-            Rank of each row in time. The last rows are held out, and in the race blocks are.
+            Rank of each row in time. The last rows are held out for errors, and blocks for choices.
         """
         self._groups, self._time, self.in_time = groups, time, time is not None
 
     def _settled(
         self, X: Any, targets: Array, weights: Array, order: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64] | None, Array]:
         """Find which rows to hold out together, from all rows in their original order.
 
         Returns
@@ -729,6 +730,8 @@ class DefaultLearner(Learner):
             Order in which rows that are held out together are adjacent.
         groups : ndarray of shape (n,) of int64 or None
             Group of each row, indexed by its number; None without groups.
+        weights : ndarray of shape (n,)
+            Weights of the rows; old rows have lost some if later ones follow another law.
         """
         groups, time, self._groups, self._time = self._groups, self._time, None, None
         used = np.flatnonzero(weights > 0.0)
@@ -738,17 +741,33 @@ class DefaultLearner(Learner):
         # Races would see shuffled rows, from which no length of blocks can be estimated.
         self._knows_block |= used.size >= FEWEST_ROWS or groups is not None or time is not None
         counts, block = weights > 0.0, self.function.block
+        if groups is None and (block > 1 or time is not None):
+            weights = self._aged(X, targets, weights, ranked)
         if time is not None:
-            return np.r_[self._before_last(ranked, order, block), order[~counts[order]]], None
+            first = self._before_last(ranked, order, block)
+            return np.r_[first, order[~counts[order]]], None, weights
         if groups is None and block == 1 and isinstance(X, np.ndarray):
             found = repeats(X[used], targets[used])
             if found is not None:
                 groups = np.zeros(counts.size, dtype=np.int64)
                 groups[used] = found
         if groups is None:
-            return order_in_blocks(order, weights, block), None
+            return order_in_blocks(order, weights, block), None, weights
         kept = order[counts[order]]
-        return np.r_[group_order(kept, groups), order[~counts[order]]], groups
+        return np.r_[group_order(kept, groups), order[~counts[order]]], groups, weights
+
+    def _aged(self, X: Any, targets: Array, weights: Array, ranked: NDArray[np.int64]) -> Array:
+        """Return weights that fall with age, if later rows say so; ``ranked`` is in time order."""
+        if self.resources.forgetting < 1.0:
+            return weights
+        rows = self._revisitable(X, targets, weights, ranked)
+        learnable = RowsByNumber(len(rows), lambda numbers: self.targets(rows[numbers]))
+        half = half_life(learnable, self.resources.seed)
+        if np.isinf(half):
+            return weights
+        weights = weights.copy()
+        weights[ranked] *= 0.5 ** (np.arange(ranked.size - 1, -1, -1.0) / half)
+        return np.asarray(weights * (ranked.size / weights.sum()))
 
     def _before_last(
         self, ranked: NDArray[np.int64], order: NDArray[np.int64], block: int
@@ -891,11 +910,40 @@ class DefaultLearner(Learner):
             backwards = function.components[::-1]
             trials = in_order(lambda part: part.judge(learned), backwards)[::-1]
             held = held.discounted(self.resources.forgetting)
+        elif self._solves_again:
+            self._solve_in_time(now=now)
+            return True
         else:
-            held, trials = self._solve_gathered(now=now)
+            held, trials = self._solve_gathered(self.waiting, now=now)
             learned = self.targets(held)
         self._weigh(held, learned, trials)
         return True
+
+    @property
+    def _solves_again(self) -> bool:
+        """Whether rows in the order of time are solved twice: for their errors, and for good."""
+        again = self.in_time and not self.is_decided and self.n_rows > self.settings.few
+        return again and self.resources.forgetting == 1.0
+
+    def _solve_in_time(self, *, now: bool) -> None:
+        """Hold out the last rows, whose errors tell of later rows; then blocks of all the time.
+
+        Parts that are made without the last rows know less of the present than they could, and
+        choices by one stretch follow its accidents.
+        """
+        self.raced_at = 0
+        held, trials = self._solve_gathered(self.waiting, now=now)
+        trials = [trial._replace(complete=None) for trial in trials]
+        self._weigh(held, self.targets(held), trials)
+        judged, loss, self.raced_at = self.judged, self.held_loss, 0
+        held, trials = self._solve_gathered(self._solved_rows, now=now)
+        self._weigh(held, self.targets(held), trials)
+        self.judged, self.held_loss = judged, loss
+
+    @property
+    def _solved_rows(self) -> Rows:
+        """Kept rows in the order in which they are solved: the last ones are held out."""
+        return self._shuffled(self.waiting) if self._solves_again else self.waiting
 
     def _weigh(self, held: Rows, learned: Rows, trials: list[Trial]) -> None:
         """Choose the weights of components by their predictions for held out rows.
@@ -912,7 +960,8 @@ class DefaultLearner(Learner):
         function, predictions = self.function, [trial.values for trial in trials]
         unit, by = self.targets.unit, self.targets.stacked_by
         scaled = [values / unit for values in predictions]
-        function.weights = stack(scaled, learned.targets / unit, held.weights, by)
+        block = 1 if held.groups is not None else function.block
+        function.weights = stack(scaled, learned.targets / unit, held.weights, by, block)
         values = np.tensordot(function.weights, np.stack(predictions), 1)
         if self.targets.corrects:
             kernel = function.kernel_of_inputs
@@ -932,8 +981,15 @@ class DefaultLearner(Learner):
         )
         self.solved_at, function.is_stale = self.n_rows, False
 
-    def _solve_gathered(self, *, now: bool) -> tuple[Rows, list[Trial]]:
+    def _solve_gathered(self, rows: Rows, *, now: bool) -> tuple[Rows, list[Trial]]:
         """Choose and fit components anew, to all rows gathered so far.
+
+        Parameters
+        ----------
+        rows : Rows
+            The rows; the last ones are held out.
+        now : bool
+            Whether the race is on all rows.
 
         Returns
         -------
@@ -941,7 +997,7 @@ class DefaultLearner(Learner):
             Held out rows, with weights by age, and the prediction of each component for them by a
             fit without them.
         """
-        rows, n = self.waiting, self._n_before_judges()
+        n = self._n_before_judges()
         raced = n if now else race_point(n)
         result, few = self.function.race_result, len(rows) <= self.settings.few
         rows = self._with_copies(rows) if few else rows
@@ -1221,7 +1277,7 @@ class DefaultLearner(Learner):
             return
         if not self.is_decided:
             self._make_sums()
-        held, n_held = self.waiting, self._n_held()
+        held, n_held = self._solved_rows, self._n_held()
         held = held[held.whole(max(0, len(held) - n_held), least=0 if self.is_decided else 1) :]
         with one_blas_thread():
             self._refine(GradientsOfRows(self.loss, rows, len(held)), held)
@@ -1234,7 +1290,7 @@ class DefaultLearner(Learner):
             # Loaded from a file, where rows that are kept themselves have no sums.
             function.is_stale = True
             self._solve(goes_on=True)
-        learned = self.targets(self.waiting)[: self._n_before_judges()]
+        learned = self.targets(self._solved_rows)[: self._n_before_judges()]
         for _, part in function.used:
             if isinstance(part, TreesPart):
                 part.statistics = part.emptied().statistics
@@ -1253,7 +1309,8 @@ class DefaultLearner(Learner):
         values = refine(parts, weights, self.loss, gradients, held)
         function.weights = np.where(function.weights > 0.0, 1.0, 0.0)
         if values is not None:
-            function.bend, self.judged = 0.0, Judged.of(held, values)
+            function.bend = 0.0
+            self.judged = self.judged if self._solves_again else Judged.of(held, values)
 
     # -- other outputs --------------------------------------------------------------------------
 

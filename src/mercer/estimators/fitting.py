@@ -1198,7 +1198,8 @@ class LossEstimator(KernelEstimator):
             expansion; see :doc:`/default_learner`.
         time : array-like of shape (n_samples,) or str, default=None
             Number, date or ISO text that orders the rows: the last rows judge what was learned from
-            earlier ones. A column given by name stays among the inputs.
+            earlier ones, and old rows count less if later ones follow another law. A column given
+            by name stays among the inputs.
 
         Returns
         -------

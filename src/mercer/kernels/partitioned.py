@@ -28,8 +28,10 @@ Indices = NDArray[np.int64]
 
 _CHUNK = 2**18  # scores computed at a time, so that they stay in cache
 
-_N_ITERATIONS = 8
-_ROWS_PER_CENTRE = 20
+# Rounds of k-means and rows per centre, and both if there are more centres than the third number:
+# where each of them lies matters less, and a round takes as long as it has rows times centres.
+_ROUNDS, _ROWS_PER_CENTRE, _MANY_CENTRES = 8, 20, 100
+_ROUNDS_OF_MANY, _ROWS_OF_MANY = 4, 10
 _ROWS_AT_LEAST = 8000
 
 # No fast mathematics: a row's cell must be the same in every call.
@@ -292,8 +294,8 @@ def k_means(rows: FloatArray, n_centres: int, seed: int) -> Array:
     Parameters
     ----------
     rows : ndarray of shape (n_rows, n_features)
-        Finite rows, one or more. If there are more than 8000 and more than 20 per centre, the
-        larger of these numbers is drawn.
+        Finite rows, one or more. If there are more than 8000 and more than 20 per centre (10 of
+        more than 100 centres), the larger of these numbers is drawn.
     n_centres : int
         Number of centres.
     seed : int
@@ -309,11 +311,13 @@ def k_means(rows: FloatArray, n_centres: int, seed: int) -> Array:
     S. P. Lloyd, Least squares quantization in PCM, IEEE Trans. Information Theory, 1982.
     """
     order = np.random.default_rng(seed).permutation(len(rows))
-    rows = rows[order[: max(_ROWS_AT_LEAST, _ROWS_PER_CENTRE * n_centres)]]
+    many = n_centres > _MANY_CENTRES
+    per_centre = _ROWS_OF_MANY if many else _ROWS_PER_CENTRE
+    rows = rows[order[: max(_ROWS_AT_LEAST, per_centre * n_centres)]]
     firsts = np.unique(rows, axis=0, return_index=True)[1]
     centres = rows[np.sort(firsts)[:n_centres]].astype(np.float64)
     before: Indices | None = None
-    for _ in range(_N_ITERATIONS):
+    for _ in range(_ROUNDS_OF_MANY if many else _ROUNDS):
         cells = Cells(centres).of(rows)
         if before is not None and np.array_equal(cells, before):
             break

@@ -66,10 +66,6 @@ _EUCLIDEAN = _Metric(_euclidean_distances, squared_distances, lambda d: math.sqr
 _CITYBLOCK = _Metric(cityblock_distances, cityblock_distances, lambda d: 2 * d / math.sqrt(math.pi))
 
 
-def _length_of_rows(kernel: _Stationary, rows: FloatArray) -> float:
-    return _OF_MEDIAN[str(kernel.length_scale)] * kernel.median_distance(rows)
-
-
 class _Stationary(FormulaKernel):
     """A kernel with a length scale and k(x, x) = 1."""
 
@@ -78,7 +74,10 @@ class _Stationary(FormulaKernel):
 
     _parameters = parameters(length_scale=_check_length_scale)
     _from_data: ClassVar[Mapping[str, FromData]] = {
-        "length_scale": FromData(lambda length: isinstance(length, str), _length_of_rows)
+        "length_scale": FromData(
+            lambda length: isinstance(length, str),
+            lambda kernel, rows: _OF_MEDIAN[kernel.length_scale] * kernel.median_distance(rows),
+        )
     }
 
     @classmethod
@@ -308,7 +307,8 @@ class Matern(DistanceKernel):
         np.minimum(a, _FAR, out=a)
         if nu not in (0.5, 1.5, 2.5):
             return _matern_of_any_order(a, nu)
-        K = np.exp(-a)
+        K = np.negative(a)
+        np.exp(K, out=K)
         if nu == 1.5:
             a += 1
             K *= a

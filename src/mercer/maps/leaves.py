@@ -19,7 +19,10 @@ Array = NDArray[np.float64]
 # _LEAVES_AT_LEAST leaves fit). Each tree sees half of the rows, and some of the columns and
 # combinations of targets.
 _MIN_ROWS, _LEAVES_AT_LEAST = 20, 32
-_BINS, _RATE, _SHARE, _COLUMNS, _SKETCHES = 64, 0.1, 0.5, 64, 3
+_RATE, _SHARE, _COLUMNS, _SKETCHES = 0.1, 0.5, 64, 3
+# Fewest and most bins of a column, and rows of a bin in between: more bins find where a threshold
+# is, and cost time.
+_FEWEST_BINS, _MOST_BINS, _ROWS_OF_BIN = 64, 255, 10
 
 
 class Leaves(Component):
@@ -134,6 +137,7 @@ def grow_leaves(
     n_trees: int,
     n_leaves: int,
     seed: int = 0,
+    classes: bool = False,
 ) -> Leaves:
     """Leaves of boosted regression trees: each tree is grown on what those before it leave.
 
@@ -149,6 +153,8 @@ def grow_leaves(
         Number of trees, and largest number of leaves per tree.
     seed : int, default=0
         Seed for the half of the rows that each tree sees.
+    classes : bool, default=False
+        Whether targets are class codes, whose log loss trees lower.
 
     Returns
     -------
@@ -171,12 +177,13 @@ def grow_leaves(
         weights,
         n_trees=n_trees,
         n_leaves=n_leaves,
-        n_bins=_BINS,
+        n_bins=min(max(_FEWEST_BINS, len(X) // _ROWS_OF_BIN), _MOST_BINS),
         min_weight=min(_MIN_ROWS, counting * _SHARE / _LEAVES_AT_LEAST),
         rate=_RATE,
         share=_SHARE,
         n_columns=_COLUMNS,
         n_sketches=_SKETCHES,
         seed=seed,
+        classes=classes,
     )
     return Leaves(X.shape[1], *forest)

@@ -16,6 +16,10 @@ Integers = NDArray[np.int64]
 _MOST_BINS = 256
 # Sums of a bin: three targets, or combinations of them, and the weight.
 _LANES = 4
+# Least probability of a class at which scores begin, and longest Newton step before the rate.
+_LEAST_SHARE, _MOST = 1e-6, 4.0
+# Odds of classes at the begin of a sweep are at least this; a hundred trees change them by e^100.
+_LEAST_ODDS = 1e-100
 # A split is to explain at least this share of the squared residuals of all rows.
 _LEAST_GAIN = 1e-10
 
@@ -96,8 +100,12 @@ def grow(
     n_columns: int,
     n_sketches: int,
     seed: int,
+    classes: bool = False,
 ) -> Forest:
     """Grow trees, each on what those before it leave of the targets (squared error).
+
+    With classes, each is grown on the gradients of the log loss, whose scores the trees before it
+    have raised by Newton steps.
 
     A tree splits the leaf whose best split explains most. It sees a random share of the rows, some
     columns and, of many targets, a few random combinations, by which it splits.
@@ -107,7 +115,7 @@ def grow(
     X : ndarray of shape (n_rows, n_columns)
         Finite rows.
     targets : ndarray of shape (n_rows, n_targets)
-        Targets, in units in which they count alike.
+        Targets, in units in which they count alike, or class codes.
     weights : ndarray of shape (n_rows,)
         Weights of the rows, above 0.
     n_trees, n_leaves, n_bins : int
@@ -125,6 +133,8 @@ def grow(
         Largest number of combinations of targets by which a tree splits, at most 3.
     seed : int
         Seed for rows, columns and combinations.
+    classes : bool, default=False
+        Whether targets are class codes -1 and +1, one column for two classes.
 
     Returns
     -------
@@ -133,7 +143,9 @@ def grow(
     References
     ----------
     J. H. Friedman, Stochastic gradient boosting, Computational Statistics & Data Analysis 38,
-    2002; L. Iosipoi, A. Vakhrushev, SketchBoost, NeurIPS 2022, for the combinations.
+    2002; L. Iosipoi, A. Vakhrushev, SketchBoost, NeurIPS 2022, for the combinations; J. Friedman,
+    T. Hastie, R. Tibshirani, Additive logistic regression, Annals of Statistics 28, 2000, for
+    classes.
     """
     codes, cuts = binned(X, min(n_bins, _MOST_BINS))
     varying = np.array([j for j, cut in enumerate(cuts) if cut.size], dtype=np.int64)
@@ -141,7 +153,10 @@ def grow(
     for j, cut in enumerate(cuts):
         ends[j, : cut.size] = cut
     share_of = weights * (weights.sum() / (weights @ weights))
-    residuals = np.ascontiguousarray(targets - np.average(targets, axis=0, weights=weights))
+    own = np.ascontiguousarray((targets + 1.0) / 2.0 if classes else targets)
+    mean = np.average(own, axis=0, weights=weights)
+    residuals = own - mean
+    scores = np.tile(scores_of(mean), (len(X) if classes else 0, 1))
     least = _LEAST_GAIN * float(share_of @ np.sum(residuals**2, axis=1))
     generator, n, n_targets = np.random.default_rng(seed), len(X), residuals.shape[1]
     seen = np.empty((n_trees, n), dtype=np.bool_)
@@ -157,10 +172,10 @@ def grow(
         columns[tree] = some
         if n_targets > n_sketches:
             mixes[tree, :, :n_sketches] = generator.standard_normal((n_targets, n_sketches))
-    asked, bins, children = np.zeros((3, n_trees, 2 * n_leaves - 1), dtype=np.int64)
+    nodes = np.zeros((3, n_trees, 2 * n_leaves - 1), dtype=np.int64)
     sizes = _grow_trees(
         np.ascontiguousarray(codes.T),
-        max((cut.size for cut in cuts), default=0) + 1,
+        np.array([cut.size + 1 for cut in cuts], dtype=np.int64),
         share_of,
         seen,
         columns,
@@ -169,19 +184,19 @@ def grow(
         float(min_weight),
         least,
         rate,
+        own,
+        scores,
         residuals,
-        asked,
-        bins,
-        children,
+        nodes,
     )
     trees: list[Forest] = []
     n_nodes = n_found = 0
     for tree, size in enumerate(sizes):
-        own, bin, child = asked[tree, :size], bins[tree, :size], children[tree, :size]
-        is_leaf = own < 0
-        cut = np.where(is_leaf, 0.0, ends[own, bin])
+        column, bin, child = nodes[:, tree, :size]
+        is_leaf = column < 0
+        cut = np.where(is_leaf, 0.0, ends[column, bin])
         shifted = child + np.where(is_leaf, n_found, n_nodes)
-        trees.append(Forest(own, cut, shifted, np.array([n_nodes])))
+        trees.append(Forest(column, cut, shifted, np.array([n_nodes])))
         n_nodes += size
         n_found += int(is_leaf.sum())
     return Forest(*(np.concatenate(pieces) for pieces in zip(*trees, strict=True)))
@@ -205,18 +220,17 @@ def _count(codes, columns, values, rows, lone, found):  # type: ignore[no-untype
 
 
 @jit(nogil=True)
-def _best_split(histogram, least_weight):  # type: ignore[no-untyped-def]
+def _best_split(histogram, n_bins, least_weight):  # type: ignore[no-untyped-def]
     """Return the gain of the best split, the index of its column, and the last bin on the left."""
-    n_columns, n_bins, _ = histogram.shape
     A = B = C = W = 0.0
-    for bin in range(n_bins):
+    for bin in range(n_bins[0]):
         own = histogram[0, bin]
         A, B, C, W = A + own[0], B + own[1], C + own[2], W + own[3]
     before = (A**2 + B**2 + C**2) / (W + 1.0)
     best, best_column, best_bin = 0.0, -1, -1
-    for j in range(n_columns):
+    for j in range(n_bins.size):
         a = b = c = w = 0.0
-        for bin in range(n_bins - 1):
+        for bin in range(n_bins[j] - 1):
             own = histogram[j, bin]
             if own[3] == 0.0:
                 continue
@@ -235,21 +249,25 @@ def _best_split(histogram, least_weight):  # type: ignore[no-untyped-def]
 @jit(nogil=True)
 def _grow_trees(  # type: ignore[no-untyped-def]
     codes, n_bins, weights, seen, columns, mixes, n_leaves, least_weight, least_gain, rate,
-    residuals, asked, bins, children,
+    targets, scores, residuals, nodes,
 ):  # fmt: skip
     """Write columns, bins and children of the nodes of all trees; return how many nodes they have.
 
-    Children of leaves are their numbers within the tree. Residuals are changed.
+    Children of leaves are their numbers within the tree. Residuals are changed; with scores of
+    classes, they are the indicators of the classes minus their probabilities.
     """
+    asked, bins, children = nodes
+    classes = scores.shape[0] > 0
     n_targets, n_columns = residuals.shape[1], columns.shape[1]
     n = residuals.shape[0]
     sizes = np.empty(seen.shape[0], dtype=np.int64)
-    histograms = np.empty((n_leaves, n_columns, n_bins, _LANES))
-    counted = np.empty((n_columns, n_bins, _LANES))
+    most = n_bins.max() if n_columns > 0 else 1
+    histograms = np.empty((n_leaves, n_columns, most, _LANES))
+    counted = np.empty((n_columns, most, _LANES))
     values = np.empty((n, _LANES))
     rows, right = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     node, start, stop, column, bin = np.empty((5, n_leaves), dtype=np.int64)
-    gain, sums, weight = np.empty(n_leaves), np.empty((n_leaves, n_targets)), np.empty(n_leaves)
+    gain, (sums, weight) = np.empty(n_leaves), np.empty((2, n_leaves, n_targets))
     for tree in range(seen.shape[0]):
         n_seen = 0
         for r in range(n):
@@ -262,13 +280,13 @@ def _grow_trees(  # type: ignore[no-untyped-def]
                         mixed += mixes[tree, t, lane] * residuals[r, t]
                     values[r, lane] = weights[r] * mixed
                 values[r, _LANES - 1] = weights[r]
-        own, mine = columns[tree], asked[tree]
+        own, mine, n_own = columns[tree], asked[tree], n_bins[columns[tree]]
         mine[:] = -1
         leaves, made = 1, 1
         node[0], start[0], stop[0], gain[0] = 0, 0, n_seen, 0.0
         if n_columns > 0:
             _count(codes, own, values, rows[:n_seen], n_targets == 1, histograms[0])
-            gain[0], column[0], bin[0] = _best_split(histograms[0], least_weight)
+            gain[0], column[0], bin[0] = _best_split(histograms[0], n_own, least_weight)
         while leaves < n_leaves:
             leaf = 0
             for other in range(1, leaves):
@@ -297,7 +315,7 @@ def _grow_trees(  # type: ignore[no-untyped-def]
             some = rows[start[small] : stop[small]]
             _count(codes, own, values, some, n_targets == 1, counted)
             for j in range(n_columns):
-                for b in range(n_bins):
+                for b in range(n_own[j]):
                     for lane in range(_LANES):
                         one = counted[j, b, lane]
                         other = histograms[leaf, j, b, lane] - one
@@ -305,7 +323,7 @@ def _grow_trees(  # type: ignore[no-untyped-def]
                         histograms[large, j, b, lane] = other
             for child in (leaf, leaves):
                 gain[child], column[child], bin[child] = _best_split(
-                    histograms[child], least_weight
+                    histograms[child], n_own, least_weight
                 )
             leaves += 1
         sizes[tree], number = made, 0
@@ -322,16 +340,54 @@ def _grow_trees(  # type: ignore[no-untyped-def]
                 place = children[tree, place] + (1 if is_above else 0)
             leaf = right[r] = children[tree, place]
             if seen[tree, r]:
-                weight[leaf] += weights[r]
                 for t in range(n_targets):
-                    sums[leaf, t] += weights[r] * residuals[r, t]
+                    left = residuals[r, t]
+                    # The slope of a probability p is p (1 - p), and p is |left| or 1 - |left|.
+                    slope = abs(left) * (1.0 - abs(left)) if classes else 1.0
+                    weight[leaf, t] += weights[r] * slope
+                    sums[leaf, t] += weights[r] * left
         for leaf in range(leaves):
             for t in range(n_targets):
-                sums[leaf, t] *= rate / weight[leaf]
+                sums[leaf, t] *= rate / weight[leaf, t]
+                if classes:
+                    sums[leaf, t] = min(max(sums[leaf, t], -_MOST * rate), _MOST * rate)
         for r in range(n):
-            for t in range(n_targets):
-                residuals[r, t] -= sums[right[r], t]
+            if classes:
+                scores[r] += sums[right[r]]
+                _leave(targets[r], scores[r], residuals[r])
+            else:
+                for t in range(n_targets):
+                    residuals[r, t] -= sums[right[r], t]
     return sizes
+
+
+@jit(nogil=True)
+def _leave(own, scores, residuals):  # type: ignore[no-untyped-def]
+    """Write the indicators of the classes of a row minus their probabilities."""
+    highest = 0.0 if scores.size == 1 else scores[0]
+    for t in range(scores.size):
+        highest = max(highest, scores[t])
+    # The first of two classes has the score 0.
+    total = np.exp(-highest) if scores.size == 1 else 0.0
+    for t in range(scores.size):
+        total += np.exp(scores[t] - highest)
+    for t in range(scores.size):
+        residuals[t] = own[t] - np.exp(scores[t] - highest) / total
+
+
+@jit(nogil=True)
+def scores_of(shares: Array) -> Array:
+    """Return scores of classes whose probabilities are shares; of the second if there is one.
+
+    Examples
+    --------
+    >>> scores_of(np.array([0.5])).tolist(), scores_of(np.array([0.25, 0.75])).round(2).tolist()
+    ([0.0], [-1.39, -0.29])
+    """
+    scores = np.log(np.maximum(shares, _LEAST_SHARE))
+    if shares.size == 1:
+        scores -= np.log(np.maximum(1.0 - shares, _LEAST_SHARE))
+    return scores
 
 
 # Most leaves of a tree for masks, rows that are in cache at a time, and fewest rows worth them.
@@ -565,3 +621,79 @@ def sweep_trees(
                 before = here
         for r in range(n):
             left[r] -= moved[before[r]]
+
+
+@jit(nogil=True)
+def sweep_classes(
+    leaves: Codes,
+    starts: Integers,
+    values: Array,
+    odds: Array,
+    own: Array,
+    weights: Array,
+    strength: float,
+    n_sweeps: int,
+) -> None:
+    """Raise the scores of classes by Newton steps on the log loss, one tree after another.
+
+    As :func:`sweep_trees`, with a step for each leaf and class by the diagonal of the curvature.
+
+    Parameters
+    ----------
+    leaves, starts
+        See :func:`sweep_trees`.
+    values : ndarray of shape (n_scores, n_leaves)
+        Values of the leaves, changed in place: scores of all classes, or of the second of two.
+    odds : ndarray of shape (n_rows, n_scores)
+        Exponentials of the scores of the rows, up to a factor for each row if there are several;
+        changed in place.
+    own : ndarray of shape (n_rows, n_scores)
+        1 for the class of the row, 0 for others.
+    weights : ndarray of shape (n_rows,)
+        Weights of the rows.
+    strength : float
+        Factor of half of the squared values of leaves, which are added to the losses.
+    n_sweeps : int
+        How often all trees are visited.
+    """
+    n_trees, n = leaves.shape
+    n_scores = odds.shape[1]
+    rest = 1.0 if n_scores == 1 else 0.0  # odds of the first of two classes
+    size = 0
+    for tree in range(n_trees):
+        size = max(size, starts[tree + 1] - starts[tree])
+    factors, slopes, curvatures = np.ones((3, size, n_scores))
+    before = leaves[n_trees - 1]
+    for _ in range(n_sweeps):
+        for r in range(n):
+            if n_scores > 1:
+                highest = odds[r].max()
+                for c in range(n_scores):
+                    odds[r, c] = max(odds[r, c] / highest, _LEAST_ODDS)
+            else:
+                odds[r, 0] = min(max(odds[r, 0], _LEAST_ODDS), 1.0 / _LEAST_ODDS)
+        for tree in range(n_trees):
+            here, first = leaves[tree], starts[tree]
+            slopes[:] = 0.0
+            curvatures[:] = 0.0
+            for r in range(n):
+                leaf, last, total = here[r], before[r], rest
+                for c in range(n_scores):
+                    odds[r, c] *= factors[last, c]
+                    total += odds[r, c]
+                scale = 1.0 / total
+                for c in range(n_scores):
+                    p = odds[r, c] * scale
+                    slopes[leaf, c] += weights[r] * (own[r, c] - p)
+                    curvatures[leaf, c] += weights[r] * p * (1.0 - p)
+            for leaf in range(starts[tree + 1] - first):
+                for c in range(n_scores):
+                    slope = slopes[leaf, c] - strength * values[c, first + leaf]
+                    whole = curvatures[leaf, c] + strength
+                    step = min(max(slope / whole, -1.0), 1.0) if whole > 0.0 else 0.0
+                    values[c, first + leaf] += step
+                    factors[leaf, c] = np.exp(step)
+            before = here
+    for r in range(n):
+        for c in range(n_scores):
+            odds[r, c] *= factors[before[r], c]

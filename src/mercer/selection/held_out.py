@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,9 @@ _AT_ONE_LAG, _AT_ALL_LAGS, _RAREST = 4.5, 6.0, 3.0
 # Rows are sorted by a target if this share of its variance lies between stretches.
 _SORTED = 0.7
 _ROUNDING = 1e-14
+# Half-lives of old rows, as shares of all rows; most rows of the pilots that choose one, and the
+# periods of later rows that they predict.
+_HALF_LIVES, _MOST_PREDICTED, _PERIODS = (1 / 4, 1 / 8, 1 / 16, 1 / 32), 4000, 4
 # Stacking: a component whose weight is below this share of all weights is dropped.
 _DUST = 0.05
 # Strength of the prior (equal weights that sum to 1), in rows, for numbers and for classes: without
@@ -229,6 +233,50 @@ def repeats(X: Any, targets: Array) -> NDArray[np.int64] | None:
         return None
     chance = float(np.prod([np.sum((each / found.size) ** 2) for each in distinct]))
     return groups if equal > _BEYOND_CHANCE * chance * n * (n - 1.0) else None
+
+
+def half_life(rows: RevisitableRows, seed: int) -> float:
+    """Return after how many further rows a row should count half; infinity if old rows still hold.
+
+    Pilots learn three quarters of the rows with one half-life each, and predict later rows, a
+    sixteenth of all at a time, before they learn these. Old rows lose weight only if the error
+    without that is higher by a quarter, and by three standard errors, since a law that stays the
+    same is learned better from all rows. Where a column tells the time, functions follow the change
+    themselves.
+
+    Parameters
+    ----------
+    rows : RevisitableRows
+        Rows in the order of time.
+    seed : int
+        Seed for the points of the pilots.
+    """
+    n = len(rows)
+    some = np.linspace(0, n - 1, min(n, _MOST_PREDICTED)).astype(np.int64)
+    if some.size < FEWEST_ROWS:
+        return np.inf
+    few = _standard(rows[some])
+    if _one_way(few.X).any():
+        return np.inf
+    drawn = few.X[np.random.default_rng(seed).permutation(len(few))]
+    kernel, points = pilot_kernel(few.X, drawn), drawn[:_POINTS].astype(np.float64)
+    cuts = np.linspace(3 * len(few) // 4, len(few), _PERIODS + 1).astype(int)
+
+    def errors(share: float) -> Array:
+        part = GlobalPart(kernel, points, few.targets.shape[1], 0.5 ** (1.0 / (share * len(few))))
+        part.learn(few[: cuts[0]])
+        found = []
+        for period in (few[slice(*cut)] for cut in pairwise(cuts)):
+            found.append(np.sum((part.judge(period).values - period.targets) ** 2, axis=1))
+            part.learn(period)
+        return np.concatenate(found)
+
+    plain = errors(np.inf)
+    others = {share: errors(share) for share in _HALF_LIVES}
+    best = min(others, key=lambda share: float(others[share].mean()))
+    gains = [each.mean() for each in np.array_split(plain - others[best], _STRETCHES)]
+    sure = np.mean(gains) > _SURE * np.std(gains, ddof=1) / np.sqrt(_STRETCHES)
+    return best * n if sure and plain.mean() > _GROWTH * others[best].mean() else np.inf
 
 
 def block_order(order: NDArray[np.int64], block: int) -> NDArray[np.int64]:
@@ -482,13 +530,17 @@ def _errors_alone(rows: Rows, drawn: NDArray[np.int64]) -> Array:
     return errors if np.mean(errors**2) < np.mean(rows.targets**2) else rows.targets
 
 
-def stack(predictions: list[Array], codes: Array, weights: Array, loss: Loss) -> Array:
+def stack(
+    predictions: list[Array], codes: Array, weights: Array, loss: Loss, block: int = 1
+) -> Array:
     r"""Return non-negative weights :math:`v_p` that minimise the loss of :math:`\sum_p v_p f_p`.
 
     With the squared loss of numbers, the weights sum to at most 1. With classes, they also turn
     values between the codes -1 and +1 into scores in units of the loss. The minimised function is
     the mean loss plus :math:`\frac{s^2}{n} \sum_p (v_p - 1/P)^2` (a tenth of it for classes), with
-    n the effective number of rows; this prior keeps the first rows from being trusted too much. The
+    n the effective number of rows; this prior keeps the first rows from being trusted too much. In
+    a series a block counts as one row, since its errors are alike: parts that extrapolate
+    differently are better averaged than weighed by a few blocks. The
     noise s² is the smallest mean squared error of a part, or the mean square of the codes for fewer
     than 100 rows and for classes. While the smallest weight is below a twentieth of the total, its
     part is left out and the others are weighted again.
@@ -503,6 +555,8 @@ def stack(predictions: list[Array], codes: Array, weights: Array, loss: Loss) ->
         Weights of the rows.
     loss : Loss
         The loss.
+    block : int, default=1
+        Number of successive rows that were held out together.
 
     Returns
     -------
@@ -514,7 +568,7 @@ def stack(predictions: list[Array], codes: Array, weights: Array, loss: Loss) ->
     """
     n_parts, share = len(predictions), weights / weights.sum()
     start = np.full(n_parts, 1.0 / n_parts)
-    worth = _PRIOR if isinstance(loss, Squared) else _CLASS_PRIOR
+    worth = block * (_PRIOR if isinstance(loss, Squared) else _CLASS_PRIOR)
     size = float(share @ np.sum(codes**2, axis=1))
     if isinstance(loss, Squared) and 1.0 / float(share @ share) >= _TELLING:
         size = min(float(share @ np.sum((f - codes) ** 2, axis=1)) for f in predictions)
@@ -529,7 +583,7 @@ def stack(predictions: list[Array], codes: Array, weights: Array, loss: Loss) ->
             # At most the weight of all rows: few rows would be exaggerated.
             heavy = _HEAVY * np.sqrt(float(np.sum(stacked**2)))
             v = nnls(np.vstack([stacked, np.full(n_parts, heavy)]), np.append(right, heavy))[0]
-        return _without_dust(v, predictions, codes, weights, loss)
+        return _without_dust(v, predictions, codes, weights, loss, block)
     targets = targets_of_codes(loss, codes)
     parts = np.stack(predictions)
 
@@ -542,7 +596,7 @@ def stack(predictions: list[Array], codes: Array, weights: Array, loss: Loss) ->
 
     found = minimize(value, start, jac=True, method="L-BFGS-B", bounds=[(0.0, 50.0)] * n_parts)
     v = np.asarray(found.x, dtype=np.float64)
-    return _without_dust(v, predictions, codes, weights, loss)
+    return _without_dust(v, predictions, codes, weights, loss, block)
 
 
 def calibrate(values: Array, codes: Array, weights: Array, loss: Loss) -> tuple[float, float]:
@@ -590,7 +644,7 @@ def calibrate(values: Array, codes: Array, weights: Array, loss: Loss) -> tuple[
 
 
 def _without_dust(
-    v: Array, predictions: list[Array], codes: Array, weights: Array, loss: Loss
+    v: Array, predictions: list[Array], codes: Array, weights: Array, loss: Loss, block: int
 ) -> Array:
     """Drop the smallest weights, whose share the others take over; equal weights if all are 0."""
     if not v.any():
@@ -600,7 +654,7 @@ def _without_dust(
         return v
     used = np.setdiff1d(np.flatnonzero(v), least)
     found = np.zeros(v.size)
-    found[used] = stack([predictions[part] for part in used], codes, weights, loss)
+    found[used] = stack([predictions[part] for part in used], codes, weights, loss, block)
     return found
 
 

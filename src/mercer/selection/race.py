@@ -400,17 +400,16 @@ class Pilots:
 
     def _behind_metric(self, pilot: Pilot, kind: str) -> Pilot | None:
         """Return the pilot with a metric from gradients at the points; None if the metric is 0."""
-        n_inputs, metric = pilot.map.n_outputs, METRICS[kind]
-        if not 2 <= n_inputs <= metric.most_inputs:
-            return None
         points = np.asarray(pilot.map(self._fitted.X), dtype=np.float32)
+        if not 2 <= points.shape[1] <= METRICS[kind].most_inputs:
+            return None
         coefficients = pilot.coefficients.astype(np.float32)
         kernel = pilot.family.make(pilot.length)
         outer = average_gradient_outer_product(kernel, points, coefficients, points)
         if not outer.any():
             return None
         name = f"{pilot.name.split(', ')[0]}, {kind}"
-        map = pilot.map.then(metric.make(outer))
+        map = pilot.map.then(METRICS[kind].make(outer))
         return self._best_length(pilot.family, name, map, pilot)._replace(metric=kind)
 
 
@@ -761,7 +760,7 @@ class RaceResult(Recorded):
         Whether there are so few rows that all become points.
     plain : Candidate or None, default=None
         Best Gaussian kernel without a metric, if it is not the overall best: metrics of some
-        hundred rows may miss what more rows show.
+        hundred rows may miss what more rows show. None for a series.
     """
 
     finalists: tuple[Candidate, ...]
@@ -841,7 +840,8 @@ def race(
         others = [one for one in families if one.family not in {f.family for f in finalists}]
         local, entries = _race_of_cells(rows, [*finalists, *others], seed, block, settings)
         table += entries
-    return RaceResult(finalists, local, constant, table, exact, plain)
+    # Without a metric a Gaussian goes astray where later rows differ in columns of no effect.
+    return RaceResult(finalists, local, constant, table, exact, plain if block == 1 else None)
 
 
 def _race_of_families(

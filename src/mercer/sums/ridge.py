@@ -735,6 +735,9 @@ class BasisPart:
         self.ridges: Array = RIDGES
         #: Number of the ridge in use among ``ridges``, not its value.
         self.ridge = self._first = self._usual_first
+        #: Number of the strongest ridge that an exact fit tries. More rows than pilots had want a
+        #: ridge that is as strong as theirs or weaker.
+        self.strongest = 0
         self._tries_all = False
         #: Unit of each target, in which errors are compared.
         self.unit = np.ones(n_outputs)
@@ -1017,9 +1020,8 @@ class GlobalPart(BasisPart):
     def solve_exactly(self, rows: Rows, n_judges: int, block: int = 1) -> Array:
         """Fit the rows whose inputs are the dictionary; choose the ridge by leave-one-out errors.
 
-        Only the ridge that the race found and weaker ones are tried, as more rows than its pilots
-        had want one that is as strong or weaker. If rounding makes the Gram matrix indefinite with
-        every ridge, :meth:`solve_without` is used instead.
+        If rounding makes the Gram matrix indefinite with every ridge, :meth:`solve_without` is used
+        instead.
 
         Parameters
         ----------
@@ -1047,11 +1049,11 @@ class GlobalPart(BasisPart):
                 error = squared_error(predictions, judges, self.unit)
                 return error, (predictions, fit.coefficients)
 
-            if self.ridges is RIDGES:
-                number, best = descend_ridges(exact, judge, 0, RIDGES[first:])
-                if best is not None:
-                    return first + number, best
-            return descend_ridges(exact, judge, first, self.ridges)
+            least = min(self.strongest, first)
+            number, best = descend_ridges(exact, judge, first - least, self.ridges[least:])
+            if best is None and least:  # rounding needs a stronger one
+                return descend_ridges(exact, judge, first, self.ridges)
+            return least + number, best
 
         self.ridge, found = descent(min(self.ridge, self.ridges.size - 1))
         if self.basis.dtype == np.float32 and (found is None or self._is_rough(found[1], rows)):

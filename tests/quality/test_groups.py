@@ -28,6 +28,7 @@ from sklearn.model_selection import GroupKFold, cross_val_score
 
 from mercer import KernelClassifier, KernelRegressor
 from mercer.columns import TablePreprocessor
+from mercer.default.learner import DefaultLearner, GradientsOfRows
 from mercer.default.targets import Judged
 from mercer.estimators.inputs import say_if_alike
 from mercer.exceptions import DependentRowsWarning
@@ -389,6 +390,86 @@ def test_the_last_rows_judge_parts_that_have_learned_them() -> None:
     assert np.mean(np.abs(held.scores[:, 0] - held.y)) > 3.0
     late = np.column_stack([np.full(50, n - 1), rng.normal(size=50)])
     assert np.mean(np.abs(model.predict(late) - late[:, 1] - 5.0)) < 1.0
+
+
+def falling(n: int) -> tuple[Any, Any]:
+    """Rows in time whose targets fall from 100 to 60 in the last fifth."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.arange(n), rng.normal(size=n)])
+    return X, 100.0 + X[:, 1] - 40.0 * (X[:, 0] >= 0.8 * n) + 0.3 * rng.normal(size=n)
+
+
+def test_errors_of_many_rows_in_time_are_those_of_a_surprise_after_all_are_learned(
+    tmp_path: Any,
+) -> None:
+    X, y = falling(2400)
+    model = KernelRegressor(random_state=0).fit(X, y, time=X[:, 0])
+    save_model(model, tmp_path / "m")
+    for one in (model, load_model(tmp_path / "m")):
+        held = one.held_out_
+        assert_array_equal(held.X[:, 0], np.arange(1920, 2400))
+        assert np.mean(held.scores[:, 0] - held.y) > 10.0
+    late = X[2100:]
+    assert np.mean(np.abs(model.predict(late) - y[2100:])) < 2.0
+    low, high = model.predict_interval(late).T
+    assert np.mean(high - low) > 10.0
+
+
+def test_an_interrupted_second_solution_is_begun_anew(monkeypatch: Any) -> None:
+    X, y = falling(2800)
+    model = KernelRegressor(random_state=0).fit(X[:2200], y[:2200], time=X[:2200, 0])
+    model.partial_fit(X[2200:], y[2200:])
+    solve, calls = DefaultLearner._solve_gathered, []
+
+    def interrupted(self: Any, rows: Any, *, now: bool) -> Any:
+        calls.append(len(rows))
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return solve(self, rows, now=now)
+
+    monkeypatch.setattr(DefaultLearner, "_solve_gathered", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.predict(X[:5])
+    assert np.mean(np.abs(model.predict(X) - y)) < 2.0
+    assert len(calls) == 4
+
+
+def test_newton_steps_in_time_do_not_learn_the_rows_that_judge_them(monkeypatch: Any) -> None:
+    X, y = falling(2400)
+    y = X[:, 1] > 0.3 * np.sin(X[:, 0] / 300.0)
+    visited, judges = [], []
+
+    class Seen(GradientsOfRows):
+        def steps(self, size: int, n_passes: int, *, held: bool) -> Any:
+            found = super().steps(size, n_passes, held=held)
+            if not held:
+                visited.extend(self.rows[np.concatenate(found)].X[:, 0])
+                judges.extend(self.rows[np.arange(len(self.rows))[-self.n_held :]].X[:, 0])
+            return found
+
+    seen: dict[str, Any] = {}
+    refine = DefaultLearner._refine
+
+    def kept(self: Any, gradients: Any, held: Any) -> None:
+        seen["held"] = held.X[:, 0]
+        refine(self, gradients, held)
+
+    monkeypatch.setattr("mercer.default.learner.GradientsOfRows", Seen)
+    monkeypatch.setattr(DefaultLearner, "_refine", kept)
+    KernelClassifier(kernel=Gaussian(4.0), random_state=0).fit(X, y, time=X[:, 0])
+    assert visited
+    assert not set(visited) & set(seen["held"])
+    assert set(judges) == set(seen["held"])
+
+
+def test_newest_rows_keep_their_weight_where_old_ones_lose_it() -> None:
+    X, y = changing(1200, 0, 2.0)
+    model = KernelRegressor(random_state=0).fit(X[:1000], y[:1000], time=np.arange(1000))
+    weights = model.learner_.waiting.weights
+    assert weights.max() == 1.0
+    assert weights.min() < 0.1
+    model.partial_fit(X[1000:], y[1000:])
+    assert model.learner_.waiting.weights[-200:].min() == 1.0
 
 
 @pytest.mark.parametrize("loss", [Squared(), Logistic()])

@@ -767,7 +767,7 @@ class DefaultLearner(Learner):
             return weights
         weights = weights.copy()
         weights[ranked] *= 0.5 ** (np.arange(ranked.size - 1, -1, -1.0) / half)
-        return np.asarray(weights * (ranked.size / weights.sum()))
+        return weights
 
     def _before_last(
         self, ranked: NDArray[np.int64], order: NDArray[np.int64], block: int
@@ -931,11 +931,16 @@ class DefaultLearner(Learner):
         Parts that are made without the last rows know less of the present than they could, and
         choices by one stretch follow its accidents.
         """
-        self.raced_at = 0
+        raced_at = self.raced_at
         held, trials = self._solve_gathered(self.waiting, now=now)
         trials = [trial._replace(complete=None) for trial in trials]
         self._weigh(held, self.targets(held), trials)
-        judged, loss, self.raced_at = self.judged, self.held_loss, 0
+        self._find_level()
+        assert self.judged is not None
+        judged, loss = replace(self.judged, level=self.function.level), self.held_loss
+        self.function.is_stale = True
+        if self.raced_at != raced_at:  # a race was due, and these rows have another order
+            self.raced_at = 0
         held, trials = self._solve_gathered(self._solved_rows, now=now)
         self._weigh(held, self.targets(held), trials)
         self.judged, self.held_loss = judged, loss
@@ -1277,6 +1282,7 @@ class DefaultLearner(Learner):
             return
         if not self.is_decided:
             self._make_sums()
+            rows = self._solved_rows
         held, n_held = self._solved_rows, self._n_held()
         held = held[held.whole(max(0, len(held) - n_held), least=0 if self.is_decided else 1) :]
         with one_blas_thread():

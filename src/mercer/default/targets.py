@@ -33,7 +33,7 @@ from mercer.learning.regression_targets import (
 )
 from mercer.losses import AbsoluteError, Loss, Poisson, Softmax, Squared, loss_and_slopes
 from mercer.objectives import Compositional, Objective, Pointwise
-from mercer.records import Maybe, Numbers, Part, Record, Recorded
+from mercer.records import IfAny, Maybe, Numbers, Part, Record, Recorded
 from mercer.risks import Risk
 from mercer.selection import left_out_by_pilot, pilot_kernel
 from mercer.sums import Correction, Rows, coded_rows, targets_of_codes
@@ -672,15 +672,20 @@ class Judged(Recorded):
         Rows with the targets that the learner was given.
     values : ndarray of shape (n_rows, n_values)
         Weighted sum of the components at the rows, before any correction.
+    level : ndarray of shape (n_outputs,) or None, default=None
+        Level of the fit that has not learned the rows; None for that of the function.
     """
 
     rows: Rows
     values: Array
+    level: Array | None = None
     _scored: HeldOut | None = field(default=None, init=False, repr=False)
     _fits: list[FitWithout] | None = field(default=None, init=False, repr=False)
 
     _record = Record(
-        rows=Part(Rows, "n_rows", "n_features", "n_targets"), values=Numbers("n_rows", "n_values")
+        rows=Part(Rows, "n_rows", "n_features", "n_targets"),
+        values=Numbers("n_rows", "n_values"),
+        level=IfAny(Numbers("n_levels")),
     )
 
     @classmethod
@@ -713,8 +718,9 @@ class Judged(Recorded):
                 others = np.setdiff1d(numbers, fold) if fold.size < len(rows) else fold
                 given = rows[others], learned[others], self.values[others]
                 scores[fold] = targets.correction(*given, kernel)(rows.X[fold], self.values[fold])
-        if function.level is not None:
-            scores = scores + function.level
+        level = function.level if self.level is None else self.level
+        if level is not None:
+            scores = scores + level
         self._scored = HeldOut(rows.X, rows.targets, scores, rows.weights, rows.groups)
         return self._scored
 

@@ -327,7 +327,8 @@ class TreesPart(BasisPart):
             if len(predictions) == 1:
                 mine, theirs = predictions[0], [its[: len(held)] for its in rivals]
                 if self.classes:
-                    mine, theirs = _as_codes(mine), [np.clip(its, -1.0, 1.0) for its in theirs]
+                    theirs = [np.clip(its, -1.0, 1.0) for its in theirs]
+                    mine = np.clip(mine, -1.0, 1.0) if self._tries_all else _as_codes(mine)
                 errors = [squared_error(its, held, self.unit) for its in theirs]
                 if squared_error(mine, held, self.unit) > _HOPELESS * min(errors, default=np.inf):
                     return None
@@ -385,14 +386,15 @@ class TreesPart(BasisPart):
         -------
         last : int
             The place.
-        sweeps : LeafSweeps
+        sweeps : LeafSweeps or ClassSweeps
             The fit to ``rows`` there.
         values : ndarray of shape (n_held, n_outputs)
             Its predictions for the held-out rows.
         """
         kind: type[LeafSweeps | ClassSweeps] = ClassSweeps if self.classes else LeafSweeps
         sweeps, numbers = kind(map, rows), map.numbers(held.X)
-        lowest, best, kept = np.inf, 0, (sweeps.values, held.targets)
+        lowest, best = np.inf, 0
+        kept = sweeps.values, np.tile(sweeps.mean, (len(held), 1))
         for place, step in enumerate(kind.way):
             sweeps.sweep(*step)
             if last is not None and place < last:

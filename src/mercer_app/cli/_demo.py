@@ -12,6 +12,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from mercer.maps import Leaves
 from mercer_app.cli._fit import train
 from mercer_app.cli._options import DemoOptions
 from mercer_app.cli._report import evaluated, figures_of, report
@@ -78,15 +79,17 @@ def _size(reads: TableRows, n_images: int) -> str:
         return f"model order: {order:,} of {n_images:,} training images are kept"
     parts = getattr(reads.estimator, "parts_", None)
     if parts:
-        points = [len(part.dictionary) for part in parts]
-        if set(points) != {n_images}:
+        points = [len(part.dictionary) for part in parts if not isinstance(part.map, Leaves)]
+        leaves = sum(part.map.n_outputs for part in parts if isinstance(part.map, Leaves))
+        if set(points) - {n_images}:
             numbers = " and ".join(f"{n:,}" for n in points)
-            kept = f"its parts keep {numbers} points of {n_images:,} training images"
-        elif len(parts) > 1:
-            kept = f"each of its {len(parts)} parts keeps all {n_images:,} training images"
+            kept = f"its kernels keep {numbers} points of {n_images:,} training images"
+        elif len(points) > 1:
+            kept = f"each of its {len(points)} kernels keeps all {n_images:,} training images"
         else:
             kept = f"it keeps all {n_images:,} training images"
-        return f"model order {order:,}: {kept}"
+        trees = f", and its trees have {leaves:,} leaves" if leaves else ""
+        return f"model order {order:,}: {kept}{trees}"
     return f"model order: {order:,} random features"
 
 

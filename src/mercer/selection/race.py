@@ -300,12 +300,13 @@ class Pilots:
             tried.append(best_behind._replace(metric=behind.metric))
         return min(tried, key=lambda pilot: pilot.error)
 
-    def again(self, pilot: Pilot) -> Pilot:
+    def again(self, pilot: Pilot, *, others: bool = False) -> Pilot:
         """Refit a pilot of fewer rows to these rows, and make new metrics if that helps.
 
-        These are its last metric made again, and a full one.
+        These are its last metric made again, and a full one. With ``others``, other length scales
+        than the pilot's are tried, too.
         """
-        first = self._best_length(pilot.family, pilot.name, pilot.map, pilot)
+        first = self._best_length(pilot.family, pilot.name, pilot.map, pilot, others=others)
         kinds = [pilot.metric] if pilot.metric else []
         if pilot.metric and "full metric" in pilot.family.metrics and pilot.metric != "full metric":
             kinds.append("full metric")
@@ -333,6 +334,7 @@ class Pilots:
         like: Pilot | None = None,
         *,
         known: bool = False,
+        others: bool = False,
     ) -> Pilot:
         """Find the best length scale and ridge after a map.
 
@@ -345,6 +347,8 @@ class Pilots:
             are tried as well: few blocks judge, and a length scale is soon too local.
         known : bool, default=False
             Whether ``like`` has this map and these rows, and only other length scales are to try.
+        others : bool, default=False
+            Whether other length scales than that of ``like`` are tried.
         """
         fitted, judged = self._images(map)
         kernel = family.make(1.0)
@@ -387,7 +391,7 @@ class Pilots:
 
         if like is None:
             return descend(attempt, family.first_length, len(family.lengths))[1]
-        limit_of_first = np.inf if known or self._is_series else -np.inf
+        limit_of_first = np.inf if known or others or self._is_series else -np.inf
         return descend(attempt, like.number, len(family.lengths), limit=limit_of_first)[1]
 
     def _images(self, map: FixedMap) -> tuple[Floats, Floats]:
@@ -882,7 +886,8 @@ def _race_of_families(
         def again(pilot: Pilot) -> tuple[Pilot, Pilots]:
             # Gradients of twice as many rows make better metrics; only the best are worth the time.
             pilots = Pilots(some, constant, block, fewest, 2 * fitted)
-            return pilots.again(pilot), pilots
+            alone = pilot.map.n_outputs > settings.wide or "components" in pilot.name
+            return pilots.again(pilot, others=alone), pilots  # no cells correct its length scale
 
         with one_blas_thread():
             raced_again = in_order(again, near)

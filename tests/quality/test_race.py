@@ -235,9 +235,9 @@ def test_the_best_length_is_the_best_of_its_neighbours(family, metric):
 def test_metrics_keep_the_length_and_the_best_tries_others(monkeypatch):
     calls, best_length = [], Pilots._best_length
 
-    def noted(self, family, name, map, like=None, *, known=False):
+    def noted(self, family, name, map, like=None, *, known=False, others=False):
         n = len(self.table)
-        found = best_length(self, family, name, map, like, known=known)
+        found = best_length(self, family, name, map, like, known=known, others=others)
         lengths = [entry["length"] for entry in self.table[n:]]
         calls.append((name, map, known, lengths))
         return found
@@ -253,13 +253,15 @@ def test_metrics_keep_the_length_and_the_best_tries_others(monkeypatch):
     assert 1 <= len(others) <= 9
     assert best.length not in others or best.length not in {own for *_, (own,) in behind}
     assert best.error == min(entry["error"] for entry in pilots.table)
-    # More rows fit the same length again, and with metrics of their own; in a series they do not.
-    for block in (1, 10):
+    # More rows fit the same length again, and with metrics of their own; in a series, and where
+    # no cells follow, they try others.
+    for block, more in ((1, False), (10, False), (1, True)):
         calls.clear()
-        again = Pilots(made_rows(300), 1.0, block, 20, 200).again(best)
+        again = Pilots(made_rows(300), 1.0, block, 20, 200).again(best, others=more)
         assert len(calls) == 1 + len({best.metric, "full metric"})
-        assert (sum(len(lengths) for *_, lengths in calls) == len(calls)) == (block == 1)
-        assert block > 1 or again.number == best.number
+        kept = block == 1 and not more
+        assert (sum(len(lengths) for *_, lengths in calls) == len(calls)) == kept
+        assert not kept or again.number == best.number
 
 
 def test_codes_race_as_indicators_and_skewed_columns_as_ranks():

@@ -278,9 +278,8 @@ def notes(records: list[Row]) -> dict[str, str]:
             "Errors are means over the seeds that a method and mercer both have. Only methods that "
             "were run on most sets have a rank, and only sets that all of them were run on count "
             "for it. Means over sets are geometric. Methods without times were run while the "
-            "machine did other work. Times of mercer were measured later than those of the others "
-            "and on another machine, so they do not compare with theirs. The error of a "
-            "classification is half a test row at least, so that ratios exist. "
+            "machine did other work. The error of a classification is half a test "
+            "row at least, so that ratios exist. "
             f"{seeds}{none}Settings that are not the library's own: {settings}. "
             f"Versions: {versions}."
         ),

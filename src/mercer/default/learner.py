@@ -1280,10 +1280,10 @@ class DefaultLearner(Learner):
             return
         if any(part.form == "cells" for _, part in function.used):
             return
+        held, n_held = self._solved_rows, self._n_held()
         if not self.is_decided:
             self._make_sums()
-            rows = self._solved_rows
-        held, n_held = self._solved_rows, self._n_held()
+            rows = held
         held = held[held.whole(max(0, len(held) - n_held), least=0 if self.is_decided else 1) :]
         with one_blas_thread():
             self._refine(GradientsOfRows(self.loss, rows, len(held)), held)

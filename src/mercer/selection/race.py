@@ -886,8 +886,9 @@ def _race_of_families(
         def again(pilot: Pilot) -> tuple[Pilot, Pilots]:
             # Gradients of twice as many rows make better metrics; only the best are worth the time.
             pilots = Pilots(some, constant, block, fewest, 2 * fitted)
-            alone = pilot.map.n_outputs > settings.wide or "components" in pilot.name
-            return pilots.again(pilot, others=alone), pilots  # no cells correct its length scale
+            # Without cells, nothing corrects its length scale.
+            alone = not _suits_cells(pilot.name, pilot.map, settings)
+            return pilots.again(pilot, others=alone), pilots
 
         with one_blas_thread():
             raced_again = in_order(again, near)
@@ -898,6 +899,11 @@ def _race_of_families(
     if plain is None or (finalists[0].family == "gaussian" and finalists[0].metric == plain.name):
         return families, None, finalists, table
     return families, _candidate(plain), finalists, table
+
+
+def _suits_cells(name: str, map: FixedMap, settings: RaceSettings) -> bool:
+    """Whether kernels behind a map may have cells: it has few outputs, and no components."""
+    return map.n_outputs <= settings.wide and "components" not in name
 
 
 def judges_alone(rows: Rows, block: int, settings: RaceSettings) -> bool:
@@ -917,8 +923,7 @@ def _race_of_cells(
         one
         for one in candidates
         if FAMILIES[one.family].is_local
-        and one.map.n_outputs <= settings.wide
-        and "components" not in one.metric
+        and _suits_cells(one.metric, one.map, settings)
         and one.error <= most
     ]
     if not able:

@@ -51,6 +51,14 @@ def distinct_first(X, size):
     return np.array(found)
 
 
+def prior_noise(predictions, codes, weights):
+    """Noise that a prior of weights is scaled by: of the best part, if rows can tell it."""
+    share = weights / weights.sum()
+    if 1.0 / np.sum(share**2) < 100:
+        return np.sum(share[:, None] * codes**2)
+    return min(np.sum(share[:, None] * (p - codes) ** 2) for p in predictions)
+
+
 def best_squared_weights(predictions, codes, weights, prior, total=None):
     """Non-negative weights of least squares: the best of all sets of parts that may be positive.
 
@@ -58,10 +66,7 @@ def best_squared_weights(predictions, codes, weights, prior, total=None):
     """
     n_parts = len(predictions)
     share = weights / weights.sum()
-    noise = np.sum(share[:, None] * codes**2)
-    if 1.0 / np.sum(share**2) >= 100:  # enough rows to tell it
-        noise = min(np.sum(share[:, None] * (p - codes) ** 2) for p in predictions)
-    strength = prior * noise * np.sum(share**2)
+    strength = prior * prior_noise(predictions, codes, weights) * np.sum(share**2)
 
     def objective(v):
         residuals = sum(a * p for a, p in zip(v, predictions, strict=True)) - codes
@@ -90,7 +95,7 @@ def best_log_loss_weights(predictions, codes, weights, prior):
     """Non-negative weights of the smallest mean log(1 + exp(-y f)), by a general optimiser."""
     share = weights / weights.sum()
     start = np.full(len(predictions), 1.0 / len(predictions))
-    strength = prior * np.sum(share**2)
+    strength = prior * prior_noise(predictions, codes, weights) * np.sum(share**2)
 
     def objective(root):
         v = root**2

@@ -44,7 +44,7 @@ from oracles_second_order import exponential_weights, ridge_on_dictionary
 
 SHARP = Mapped(Gaussian(0.3) + Bias(0.5), Affine([0.5, 0.0], [1.0, 2.0]))  # well conditioned
 KERNEL = Mapped(Gaussian(0.8) + Bias(0.5), Affine([0.5, 0.0], [1.0, 2.0]))
-PRIOR, CLASS_PRIOR = 1.0, 0.1  # rows' worth of equal weights, as `stack` documents
+PRIOR, CLASS_PRIOR = 1.0, 0.3  # rows' worth of equal weights, as `stack` documents
 
 
 def made_rows(n, n_outputs=2, seed=0, noise=0.1):

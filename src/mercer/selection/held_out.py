@@ -58,7 +58,7 @@ _HALF_LIVES, _MOST_PREDICTED, _PERIODS = (1 / 4, 1 / 8, 1 / 16, 1 / 32), 4000, 4
 _DUST = 0.05
 # Strength of the prior (equal weights that sum to 1), in rows, for numbers and for classes: without
 # it, weights could grow at will on a handful of rows.
-_PRIOR, _CLASS_PRIOR = 1.0, 0.1
+_PRIOR, _CLASS_PRIOR = 1.0, 0.3
 # Fewest rows that determine how large errors are.
 _TELLING = 100
 _LEAST_FACTOR = 0.1  # on scores, in calibration
@@ -537,13 +537,14 @@ def stack(
 
     With the squared loss of numbers, the weights sum to at most 1. With classes, they also turn
     values between the codes -1 and +1 into scores in units of the loss. The minimised function is
-    the mean loss plus :math:`\frac{s^2}{n} \sum_p (v_p - 1/P)^2` (a tenth of it for classes), with
-    n the effective number of rows; this prior keeps the first rows from being trusted too much. In
-    a series a block counts as one row, since its errors are alike: parts that extrapolate
-    differently are better averaged than weighed by a few blocks. The
-    noise s² is the smallest mean squared error of a part, or the mean square of the codes for fewer
-    than 100 rows and for classes. While the smallest weight is below a twentieth of the total, its
-    part is left out and the others are weighted again.
+    the mean loss plus :math:`\frac{s^2}{n} \sum_p (v_p - 1/P)^2` (three tenths of it for classes),
+    with n the effective number of rows; this prior keeps the first rows from being trusted too
+    much. In a series a block counts as one row, since its errors are alike: parts that extrapolate
+    differently are better averaged than weighed by a few blocks. The noise s² is the smallest mean
+    squared error of a part, or the mean square of the codes for fewer than 100 rows. So where a
+    part tells classes apart without errors, little holds the weights back. While the smallest
+    weight is below a twentieth of the total, its part is left out and the others are weighted
+    again.
 
     Parameters
     ----------
@@ -570,7 +571,7 @@ def stack(
     start = np.full(n_parts, 1.0 / n_parts)
     worth = block * (_PRIOR if isinstance(loss, Squared) else _CLASS_PRIOR)
     size = float(share @ np.sum(codes**2, axis=1))
-    if isinstance(loss, Squared) and 1.0 / float(share @ share) >= _TELLING:
+    if 1.0 / float(share @ share) >= _TELLING:
         size = min(float(share @ np.sum((f - codes) ** 2, axis=1)) for f in predictions)
     prior = worth * size * float(share @ share)
     if isinstance(loss, Squared):

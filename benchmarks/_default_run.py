@@ -15,7 +15,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import _common  # noqa: F401  one thread for BLAS and OpenMP, before numpy reads the variables
+import _common  # one thread for BLAS and OpenMP, before numpy reads the variables
 import numpy as np
 
 _FIRST_ROWS = 100
@@ -180,6 +180,8 @@ def main(arguments: list[str]) -> None:
     record |= measure(method, split, regression, options.seed, timed=not options.untimed)
     if options.untimed:
         record = {key: found for key, found in record.items() if key not in _TIMES}
+    else:
+        record["processor"] = _common.environment()["processor"]
     record["version"] = method.version
     sys.stdout.write(json.dumps(record) + "\n")
 

@@ -257,6 +257,19 @@ def words_on_code(records: list[dict[str, Any]]) -> str:
     return f"{older:,} of {len(runs):,} runs of mercer {verb} of an older state of its code."
 
 
+def words_on_machines(records: list[dict[str, Any]]) -> str:
+    """Which methods were timed on which processor; nothing if all were on one."""
+    timed: dict[str, set[str]] = {}
+    for record in records:
+        if "cpu_s" in record:
+            processor = record.get("processor", "machines whose names were not kept")
+            timed.setdefault(processor, set()).add(_peers.method_of(record["method"]).title)
+    if len(timed) < 2:
+        return ""
+    named = "; ".join(f"{' and '.join(sorted(timed[name]))} on {name}" for name in sorted(timed))
+    return f"Only times on one machine can be compared: {named}. "
+
+
 def notes(records: list[dict[str, Any]]) -> dict[str, str]:
     """What readers of each table have to know."""
     code = words_on_code(records)
@@ -289,7 +302,8 @@ def notes(records: list[dict[str, Any]]) -> dict[str, str]:
             "are those of fit. Learning MiB is how much the resident memory grows in fit, at its "
             "peak. Numbers are those that a prediction needs (a split of a tree has two, a leaf "
             "has one). rows/s is the speed of predict, per CPU second. Settings that are not the "
-            f"library's own: {settings}. {code} Versions: {', '.join(sorted(versions))}."
+            f"library's own: {settings}. {words_on_machines(records)}{code} "
+            f"Versions: {', '.join(sorted(versions))}."
         ),
     }
 

@@ -280,8 +280,8 @@ def notes(records: list[Row]) -> dict[str, str]:
             "for it. Means over sets are geometric. Methods without times were run while the "
             "machine did other work. The error of a classification is half a test "
             "row at least, so that ratios exist. "
-            f"{seeds}{none}Settings that are not the library's own: {settings}. "
-            f"Versions: {versions}."
+            f"{seeds}{none}{default_learner.words_on_machines(records)}"
+            f"Settings that are not the library's own: {settings}. Versions: {versions}."
         ),
         "suite_ratings": (
             "A method stands where it was run on most of the tables. Only tables and seeds that "

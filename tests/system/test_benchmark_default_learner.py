@@ -335,6 +335,18 @@ def test_older_runs_of_mercer_are_counted(scripts, monkeypatch, codes, words):
     assert scripts.default_learner.words_on_code(records) == words
 
 
+def test_times_of_several_machines_are_told_apart(scripts):
+    told = scripts.default_learner.words_on_machines
+    here = [record("wine", method, 0, processor="A") for method in ("mercer", "svc")]
+    assert told(here) == ""
+    untimed = record("wine", "lightgbm", 0)
+    del untimed["cpu_s"]
+    words = told([*here, record("wine", "catboost", 0, processor="B"), untimed])
+    assert words.endswith("can be compared: SVC and mercer, default on A; CatBoost on B. ")
+    assert "LightGBM" not in words
+    assert "names were not kept" in told([*here, record("wine", "mercer", 1)])
+
+
 @pytest.fixture
 def package(scripts, tmp_path):
     """A package with one file for each folder or module that learns, and one that does not."""

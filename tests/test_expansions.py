@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer import KernelClassifier, KernelRegressor, load_model
+from mercer.functions.sum_of_components import component_from_state, component_to_state
 from mercer.kernels import Bias, Cauchy, Gaussian, Laplacian, Mapped, Matern, Partitioned
 from mercer.maps import Affine
 from mercer.numerics.dense import Multiplication
@@ -66,9 +67,9 @@ def in_cells(make, n_outputs, n_columns=3, far=0.0, seed=0):
     return kernels, points, coefficients, ranges, X, rng.integers(0, len(SIZES), len(X))
 
 
-def packed(kernels, offset, points, coefficients, ranges):
+def packed(kernels, offset, points, coefficients, ranges, compact=False):
     profiles = [kernel.profile._replace(offset=offset) for kernel in kernels]
-    return Expansion(profiles, points, coefficients, ranges)
+    return Expansion(profiles, points, coefficients, ranges, compact=compact)
 
 
 @pytest.mark.parametrize("far", [0.0, 1e4], ids=["near", "far"])
@@ -77,18 +78,52 @@ def test_values_are_those_of_the_formulas(make, far):
     for n_outputs, n_columns in product((1, 3), (1, 2, 7, 201)):
         *case, X, cells = in_cells(make, n_outputs, n_columns, far)
         expected = values_of(case[0], 0.3, *case[1:], X, cells)
-        found = packed(case[0], 0.3, *case[1:])(X, cells)
-        # Rows far from 0 have lost digits of their differences before any arithmetic.
-        assert_allclose(found, expected, atol=1e-12 * (1.0 + far))
+        for compact in (False, True):
+            found = packed(case[0], 0.3, *case[1:], compact)(X, cells)
+            # Rows far from 0 have lost digits of their differences before any arithmetic.
+            assert_allclose(found, expected, atol=1e-12 * (1.0 + far))
+
+
+def of_all_kinds(points):
+    """Points with columns in double and single precision, of two values and of one value."""
+    points = points.copy()
+    points[:, 1] = points[:, 1].astype(np.float32)
+    points[:, 2] = np.where(points[:, 2] > np.median(points[:, 2]), 0.7, -0.0)
+    points[:, 3] = 0.1
+    return points
+
+
+@pytest.mark.parametrize("make", KERNELS, ids=NAMES)
+def test_compact_points_are_exact_and_small(make):
+    kernels, points, coefficients, ranges, X, cells = in_cells(make, 2, n_columns=7)
+    points = [of_all_kinds(own) if len(own) else own for own in points]
+    X[:, 3] = np.where(X[:, 3] > 0.0, 0.1, 0.2)  # also rows that differ where no point does
+    case = kernels, 0.3, points, coefficients, ranges
+    expected = values_of(*case, X, cells)
+    expansion = packed(*case, compact=True)
+    assert_allclose(expansion(X, cells), expected, atol=1e-12)
+    for cell, own in enumerate(points):
+        found = expansion.parts(cell)
+        assert_array_equal(found[0], own)
+        assert_array_equal(found[1], coefficients[cell])
+    assert_array_equal(expansion.counts, SIZES)
+    big = of_all_kinds(np.random.default_rng(0).normal(size=(3200, 7)))
+    own = Expansion([kernels[0].profile], [big], [np.ones((3200, 1))], compact=True)._cells
+    # Four numbers of 8 bytes, one of 4 bytes, a bit, nothing; and a coefficient.
+    n_bytes = [array.nbytes for array in (*own.points, own.sizes, own.weights)]
+    assert sum(n_bytes) == pytest.approx(3200 * (4 * 8 + 4 + 1 / 8 + 8), rel=0.01)
 
 
 @pytest.mark.parametrize("wide", [False, True], ids=["one centre", "outliers"])
+@pytest.mark.parametrize("compact", [False, True], ids=["scaled", "compact"])
 @pytest.mark.parametrize("make", KERNELS, ids=NAMES)
-def test_a_row_has_the_same_bits_in_each_batch(make, wide):
+def test_a_row_has_the_same_bits_in_each_batch(make, compact, wide):
     *case, X, cells = in_cells(make, 2, n_columns=5)
     if wide:
         case[1][5][0] *= 1e4
-    expansion = packed(case[0], 0.3, *case[1:])
+    if compact:
+        case[1][4:6] = map(of_all_kinds, case[1][4:6])
+    expansion = packed(case[0], 0.3, *case[1:], compact)
     expected = expansion(X, cells)
     for n in (1, 2, 7, 16, 17):
         starts = range(0, len(X), n)
@@ -108,11 +143,13 @@ def test_extreme_rows_have_values_in_range(make, data):
     rows = st.lists(st.tuples(numbers, numbers), min_size=1, max_size=40)
     points, X = (np.array(data.draw(rows)) for _ in range(2))
     length = data.draw(st.sampled_from([1e-3, 1.0, 1e6]))
-    expansion = Expansion([make(length).profile], [points], [np.ones((len(points), 1))])
-    values = expansion(X)[:, 0]
-    assert (values >= 0.0).all()
-    assert (values <= len(points) * (1.0 + 1e-9)).all()
-    assert (expansion(points) >= 1.0 - 1e-9).all()  # each of them is at distance 0 from itself
+    ones = np.ones((len(points), 1))
+    for compact in (False, True):
+        expansion = Expansion([make(length).profile], [points], [ones], compact=compact)
+        values = expansion(X)[:, 0]
+        assert (values >= 0.0).all()
+        assert (values <= len(points) * (1.0 + 1e-9)).all()
+        assert (expansion(points) >= 1.0 - 1e-9).all()  # each is at distance 0 from itself
 
 
 @given(st.lists(st.floats(0.0, 708.0), min_size=1, max_size=40))
@@ -190,6 +227,76 @@ def test_values_of_cells_follow_their_functions():
     other = pickle.loads(pickle.dumps(part))
     assert other._packed is None
     assert_array_equal(other.evaluate(rows.X), part.evaluate(rows.X))
+
+
+@pytest.mark.parametrize("kernel", [Matern(1.5, 1.0), Cauchy(1.0)], ids=["packed", "other"])
+def test_cells_at_rest_are_the_same_cells(kernel):
+    rng = np.random.default_rng(0)
+    flags = rng.integers(0, 2, size=(500, 8)) / 3.0
+    X = np.hstack([rng.normal(size=(500, 2)), flags])
+    rows = Rows(X, rng.choice([-1.0, 1.0], size=(500, 1)), np.ones(500))
+    partition = Partitioned(kernel, anchors=1, length_scales=None).resolve(X)
+    part, other = (CellsPart(partition, None, 60, 1, 12, dtype=np.float32) for _ in range(2))
+
+    def arrays(part):
+        cells = part.cells
+        kept = [array for cell in cells for array in cell.rows.arrays]
+        return [part.dictionary, part.coefficients, *kept]
+
+    for start in (0, 200):
+        some = slice(start, start + 200)
+        for one in (part, other):
+            one.learn(rows[some])
+            one.solve(rows[400:])
+        assert part.evaluate(X).tobytes() == other.evaluate(X).tobytes()
+        before = len(pickle.dumps(part))
+        part.rest(sums=False)
+        assert part.n_points == other.n_points
+        assert part.sum_bytes == other.sum_bytes
+        assert part.evaluate(X).tobytes() == other.evaluate(X).tobytes()
+        for mine, its in zip(arrays(part), arrays(other), strict=True):
+            assert mine.dtype == its.dtype
+            assert_array_equal(mine, its)
+        if isinstance(kernel, Matern):
+            assert len(pickle.dumps(part)) < 0.7 * before
+            part = pickle.loads(pickle.dumps(part))
+    part.rest()
+    assert all(cell.rows is None for cell in part.cells)
+    assert part.evaluate(X).tobytes() == other.evaluate(X).tobytes()
+
+
+def part_of_flags():
+    rng = np.random.default_rng(0)
+    X = np.hstack([rng.normal(size=(300, 2)), rng.integers(0, 2, size=(300, 8)) / 3.0])
+    rows = Rows(X, rng.choice([-1.0, 1.0], size=(300, 1)), np.ones(300))
+    partition = Partitioned(Laplacian(1.0), anchors=1, length_scales=None).resolve(X)
+    part = CellsPart(partition, None, 60, 1, 12, dtype=np.float32)
+    part.learn(rows[:250])
+    part.solve(rows[250:])
+    return part, X
+
+
+def test_files_have_points_of_cells_in_few_bytes():
+    part, X = part_of_flags()
+    expected = part.evaluate(X)
+    state = component_to_state(part, sums=False)
+    points = state["points"]
+    assert 2 * sum(array.nbytes for array in points.values()) < part.dictionary.nbytes
+    earlier = {**state, "points": part.dictionary}  # as in files of earlier versions
+    for one in (state, earlier):
+        assert_array_equal(component_from_state(one, 10, 1).evaluate(X), expected)
+
+
+@pytest.mark.parametrize("name", ["counts", "columns", "lows", "singles", "bits"])
+def test_points_of_cells_that_do_not_fit_are_refused(name):
+    state = component_to_state(part_of_flags()[0], sums=False)
+    array = state["points"][name]
+    for forged in (array[:-1], array + array.dtype.type(1)):
+        if name in ("lows", "singles", "bits") and len(forged) == len(array):
+            continue  # other points, which fit
+        points = {**state["points"], name: forged}
+        with pytest.raises(ValueError, match=r"fit|shape|match|whole groups"):
+            component_from_state({**state, "points": points}, 10, 1)
 
 
 def test_packed_points_are_in_no_pickle():

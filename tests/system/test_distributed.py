@@ -242,7 +242,7 @@ ROUNDED = {
     **dict.fromkeys(("dictionary", "process", "inducing points"), 1e-3),
     **dict.fromkeys(("steps on a dictionary", "steps for classes", "steps from nothing"), 1e-3),
     **dict.fromkeys(("features", "blocks", "blocks for classes", "blocks in turns"), 3e-2),
-    "numbers": 1e-12,  # its level, by the mean of the targets
+    **dict.fromkeys(("numbers", "sums in cells"), 1e-12),  # the level, by the mean of the targets
 }
 
 

@@ -1248,10 +1248,6 @@ class DefaultLearner(Learner):
         self._solve()
         self.phase, self.is_compact = Phase.FINISHED, True
         self._keep_used()
-        self.function.components = [
-            part.compact() if isinstance(part, CellsPart) else part
-            for part in self.function.components
-        ]
         self._kept, self._learned = [self.waiting[:0].own()], self._nothing_learned()
 
     def _let_go(self) -> None:
@@ -1260,8 +1256,7 @@ class DefaultLearner(Learner):
             self._keep_used()
         elif self.phase is Phase.FINISHED:
             for component in self.function.components:
-                if isinstance(component, BasisPart):
-                    component.rest(sums=False)
+                component.rest(sums=False)
 
     def _keep_used(self) -> None:
         """Keep only components with a weight, without their sums."""
@@ -1269,8 +1264,7 @@ class DefaultLearner(Learner):
         function.components = [component for _, component in used]
         function.weights = np.array([weight for weight, _ in used])
         for component in function.components:
-            if isinstance(component, BasisPart):
-                component.rest()
+            component.rest()
 
     def _take_steps(self, rows: RevisitableRows) -> None:
         """Take Newton steps on a classification loss, unless the model uses cells."""

@@ -7,6 +7,7 @@ race; a *candidate* is its map and length scale.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from mercer.expansions import Auto
 from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.maps import Affine, FixedMap, Leaves
+from mercer.numerics.expansions import Points, pack
 from mercer.records import FLOATS, Config, Maybe, Numbered, Numbers, Part, Record, State, fit
 from mercer.selection import RaceResult
 from mercer.sums import (
@@ -388,7 +390,7 @@ def _of_cells(part: CellsPart, sums: bool) -> dict[str, Any]:
         "precision": part.dtype.name,
         "doubles": np.array([one.points.dtype == np.float64 for one in functions]),
         "counts": np.array([len(one.points) for one in functions]),
-        "points": np.concatenate([one.points for one in functions]),
+        "points": [one.points for one in functions],
         "coefficients": np.concatenate([one.coefficients for one in functions]),
         "n_rows": np.array([cell.n_rows for cell in cells]),
         "ranges": np.stack([one.range for one in functions]),
@@ -426,13 +428,14 @@ def _cells_of(state: dict[str, Any], sizes: dict[str, int]) -> CellsPart:
     part = CellsPart(partition, map, size, n_outputs, *more)
     mine |= {"n_cells": len(part.cells), "n_inputs": partition.n_features}
     fit("counts", ("n_cells",), counts, mine)
-    fit("points", (int(counts.sum()), "n_inputs"), values["points"], mine)
+    fit("coefficients", (int(counts.sum()), "n_values"), values["coefficients"], mine)
     stops = np.cumsum(counts)
+    points = _points_of(values["points"], stops, mine)
     for number, cell in enumerate(part.cells):
         own = slice(int(stops[number] - counts[number]), int(stops[number]))
         precision = np.float64 if values["doubles"][number] else np.float32
         cell.function = cell.function._replace(
-            points=values["points"][own].astype(precision),
+            points=points(number).astype(precision),
             coefficients=values["coefficients"][own].copy(),
             range=values["ranges"][number],
         )
@@ -447,7 +450,23 @@ def _cells_of(state: dict[str, Any], sizes: dict[str, int]) -> CellsPart:
         part.cells[number].before = LocalFunction(**its)
     if values["sums"] is not None:
         _restore_sums(part.cells, values["sums"], mine)
+    part.rest(sums=False)
     return part
+
+
+def _points_of(
+    points: NDArray[Any] | Points, stops: NDArray[np.int64], sizes: dict[str, int]
+) -> Callable[[int], NDArray[Any]]:
+    """Return the points of a cell, given its number; ``stops`` are the ends of all cells."""
+    counts = np.diff(stops, prepend=0)
+    if isinstance(points, Points):
+        fit("columns", ("n_cells", "n_inputs"), points.columns, sizes)
+        if not np.array_equal(points.counts[:, 0], counts):
+            raise ValueError("the points of the cells do not match them")
+        starts = points.starts
+        return lambda number: points.of(number, starts)
+    fit("points", (int(stops[-1]), "n_inputs"), points, sizes)
+    return lambda number: points[stops[number] - counts[number] : stops[number]]
 
 
 def _restore_sums(cells: list[Cell], state: dict[str, Any], sizes: dict[str, int]) -> None:
@@ -475,6 +494,22 @@ def _restore_sums(cells: list[Cell], state: dict[str, Any], sizes: dict[str, int
             at[name] += math.prod(shape)
             own[name] = piece.reshape(shape) if shape else piece[0].item()
         cell.statistics.restore(own)
+
+
+class _PointsOfCells(Numbers):
+    """Points of cells in few bytes; in files of earlier versions they are one array."""
+
+    def written(self, value: Any) -> Any:
+        packed = pack(value)[0]
+        return _PACKED.written_of({**packed._asdict(), "bits": packed.bits.view(np.uint8)})
+
+    def read(self, name: str, value: Any, sizes: dict[str, int]) -> Any:
+        if isinstance(value, np.ndarray):
+            return super().read(name, value, sizes)
+        values = _PACKED.read(value, {})
+        if values["bits"].size % 4:
+            raise ValueError(f"the bits of `{name}` must be of whole groups")
+        return Points.read(**{**values, "bits": values["bits"].view(np.uint32)})
 
 
 class _Range(Numbers):
@@ -534,6 +569,15 @@ _TREES = Record(
     seed=integer(low=0),
     **_BASIS,
 )
+_PACKED = Record(
+    counts=Numbers("n_cells", 4, dtype=np.int64, low=0, high=2**40),
+    columns=Numbers("n_cells", "n_columns", dtype=np.int64),
+    lows=Numbers("n_cells", "n_columns"),
+    highs=Numbers("n_cells", "n_columns"),
+    doubles=Numbers("n_doubles"),
+    singles=Numbers("n_singles", dtype=np.float32),
+    bits=Numbers("n_bytes", dtype=np.uint8),
+)
 _CELLS = Record(
     form=choice("cells"),
     partition=Config(Partitioned, lambda partition: partition.is_resolved),
@@ -546,7 +590,7 @@ _CELLS = Record(
     first_ridge=integer(low=0, high=CELL_RIDGES.size - 1),
     doubles=Numbers("n_cells", dtype=np.bool_),
     counts=Numbers("n_cells", dtype=np.int64, low=0),
-    points=Numbers("n_points", "n_inputs", dtype=FLOATS),
+    points=_PointsOfCells("n_points", "n_inputs", dtype=FLOATS),
     coefficients=Numbers("n_points", "n_values"),
     n_rows=Numbers("n_cells", dtype=np.int64, low=0),
     ranges=_Range("n_cells", 2, "n_values"),

@@ -8,7 +8,7 @@ row does not depend on the rows beside it: it has the same bits in each batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,15 +54,74 @@ class Profile(NamedTuple):
     offset: float = 0.0
 
 
+class Points(NamedTuple):
+    """Points of cells in groups of 32, which lie column by column; the last point fills up a group.
+
+    What differs in no cell of some hundred rows is much of a table with flags, and flags are most
+    of the rest. So columns of a cell are of four kinds, in this order: in double precision, in
+    single precision where that changes no number, of two values and of one value.
+    """
+
+    counts: Integers  # (n_cells, 4): points, and columns of the first three kinds
+    columns: Integers  # (n_cells, n_columns): numbers of the columns in their order
+    lows: Array  # (n_cells, n_columns), in this order: centre, or the first value
+    highs: Array  # the same shape: the second value
+    doubles: Array  # flat
+    singles: NDArray[np.float32]  # flat
+    bits: NDArray[np.uint32]  # flat: for each column of two values a bit of each point of a group
+
+    @classmethod
+    def read(cls, **arrays: NDArray[Any]) -> Self:
+        """Return points from arrays of the right types; ValueError if these do not fit."""
+        made = cls(**arrays)
+        n_columns, ends = made.columns.shape[1], made.starts[-1, 1:]
+        if not (
+            (np.sort(made.columns, axis=1) == np.arange(n_columns)).all()
+            and (made.counts[:, 1:].sum(axis=1) <= n_columns).all()
+            and [*ends] == [numbers.size for numbers in made[4:]]
+        ):
+            raise ValueError("the columns of the points do not fit their numbers")
+        return made
+
+    @property
+    def starts(self) -> Integers:
+        """Where groups, and numbers of the first three kinds, of each cell start; and the ends."""
+        n_groups = -(-self.counts[:, :1] // GROUP)
+        sizes = n_groups * np.hstack([np.ones_like(n_groups), self.counts[:, 1:]])
+        sizes[:, 1:3] *= GROUP
+        return np.vstack([np.zeros((1, 4), np.int64), sizes.cumsum(axis=0)])
+
+    def of(self, cell: int, starts: Integers) -> Array:
+        """Return the points of a cell, (n_points, n_columns)."""
+        n, n_doubles, n_singles, n_pairs = (int(number) for number in self.counts[cell])
+        n_groups, own = -(-n // GROUP), self.lows[cell]
+        points = np.empty((n_groups * GROUP, len(own)))
+        points[:] = own
+        (_, *first), (_, *last) = starts[cell], starts[cell + 1]
+        arrays: Any = self[4:]
+        numbers = [array[a:b] for array, a, b in zip(arrays, first, last, strict=True)]
+        varied = n_doubles + n_singles
+        for some, at, size in zip(numbers, (0, n_doubles), (n_doubles, n_singles), strict=False):
+            some = some.reshape(n_groups, size, GROUP).swapaxes(1, 2)
+            points[:, at : at + size] = some.reshape(n_groups * GROUP, size)
+        words = numbers[2].reshape(n_groups, 1, n_pairs)
+        flags = (words >> np.arange(GROUP, dtype=np.uint32)[:, np.newaxis]) & np.uint32(1)
+        pairs = slice(varied, varied + n_pairs)
+        flags = flags.reshape(n_groups * GROUP, n_pairs).astype(np.bool_)
+        points[:, pairs] = np.where(flags, self.highs[cell, pairs], own[pairs])
+        found = np.empty((n, len(own)))
+        found[:, self.columns[cell]] = points[:n]
+        return found
+
+
 class _Cells(NamedTuple):
     """Expansions of several cells, packed for the compiled pass."""
 
-    points: Array  # flat: groups of 32 points, each column by column, scaled and centred
+    points: Points
+    starts: Integers  # (n_cells + 1, 4), see above
     sizes: Array  # flat: squared norms of the points, or minus the sums of their columns
     weights: Array  # flat: coefficients of the points, for each group output by output
-    groups: Integers  # (n_cells, 2): numbers of the first group and behind the last
     scales: Array  # (n_cells,)
-    centres: Array  # (n_cells, n_columns), scaled
     constants: Array  # (n_cells, n_outputs): what all rows get
     limits: Array  # (2, n_cells, n_outputs): lowest and highest value
 
@@ -78,6 +137,9 @@ class Expansion:
         Of each cell, shapes (n_points, n_columns) and (n_points, n_outputs); some have no points.
     ranges : ndarray of shape (n_cells, 2, n_outputs) or None, default=None
         Lowest and highest value in each cell; reversed, or None, for no limits.
+    compact : bool, default=False
+        Whether points are stored in few bytes, and scaled at each call. Then :meth:`parts` returns
+        them.
 
     Examples
     --------
@@ -92,46 +154,52 @@ class Expansion:
         points: Sequence[NDArray[Any]],
         coefficients: Sequence[Array],
         ranges: Array | None = None,
+        *,
+        compact: bool = False,
     ) -> None:
         n_cells, n_outputs = len(profiles), coefficients[0].shape[1]
-        n_groups = [-(-len(own) // GROUP) for own in points]
-        ends = np.cumsum(n_groups, dtype=np.int64)
-        n_columns = points[0].shape[1]
-        even = n_columns + n_columns % 2
-        packed = aligned((int(ends[-1]), even, GROUP))
-        weights = aligned((int(ends[-1]), n_outputs, GROUP))
-        centres = np.zeros((n_cells, even))
-        for c, (profile, own) in enumerate(zip(profiles, points, strict=True)):
-            if len(own):
-                groups = slice(ends[c] - n_groups[c], ends[c])
-                with np.errstate(over="ignore"):
-                    scaled = np.clip(own * np.float64(profile.scale), -_FARTHEST, _FARTHEST)
-                centres[c, :n_columns] = scaled.mean(axis=0)
-                fill_groups(packed[groups, :n_columns], scaled - centres[c, :n_columns])
-                fill_groups(weights[groups], coefficients[c])
-        self._form = profiles[0].form
-        with np.errstate(over="ignore"):
-            sizes = np.einsum("gkj,gkj->gj", packed, packed)
+        scales = np.array([profile.scale for profile in profiles], dtype=np.float64)
+        self._form, self._compact = profiles[0].form, compact
+        if compact:
+            (packed, reach), sizes = pack(points), np.empty(0)
+            with np.errstate(over="ignore"):
+                reach = reach * scales**2
+        else:
+            packed, sizes, reach = _scaled(points, scales, self._form)
+        starts = packed.starts
         # Roots would make the error of small squares visible in a kernel that is not smooth.
-        self._near = bool(sizes.max(initial=0.0) < _NEAR) and self._form != EXPONENTIAL
-        if self._form == LAPLACIAN:
-            sizes = -packed.sum(axis=1)
+        self._near = bool(np.all(reach < _NEAR)) and self._form != EXPONENTIAL
+        weights = aligned((int(starts[-1, 0]), n_outputs, GROUP))
+        for c, own in enumerate(coefficients):
+            fill_groups(weights[starts[c, 0] : starts[c + 1, 0]], own)
         limits = np.repeat([[[-np.inf]], [[np.inf]]], n_outputs, axis=2).repeat(n_cells, axis=1)
         if ranges is not None:
             some = ranges[:, 0, 0] <= ranges[:, 1, 0]
             limits[:, some] = ranges[some].swapaxes(0, 1)
         self._cells = _Cells(
-            packed.ravel(),
-            sizes.ravel(),
+            packed,
+            starts,
+            sizes,
             weights.ravel(),
-            np.stack([ends - n_groups, ends], axis=1),
-            np.array([profile.scale for profile in profiles], dtype=np.float64),
-            centres,
+            scales,
             np.stack(
                 [p.offset * c.sum(axis=0) for p, c in zip(profiles, coefficients, strict=True)]
             ),
             limits,
         )
+
+    @property
+    def counts(self) -> Integers:
+        """Number of points of each cell, (n_cells,)."""
+        return self._cells.points.counts[:, 0]
+
+    def parts(self, cell: int) -> tuple[Array, Array]:
+        """Return the points and the coefficients of a cell, where points are compact."""
+        n_outputs = self._cells.constants.shape[1]
+        first, last = self._cells.starts[cell : cell + 2, 0] * (n_outputs * GROUP)
+        groups = self._cells.weights[first:last].reshape(-1, n_outputs, GROUP)
+        coefficients = groups.swapaxes(1, 2).reshape(-1, n_outputs)[: self.counts[cell]]
+        return self._cells.points.of(cell, self._cells.starts), np.ascontiguousarray(coefficients)
 
     def __call__(self, X: NDArray[Any], cells: Integers | None = None) -> Array:
         """Return values at rows, (n_rows, n_outputs).
@@ -154,13 +222,158 @@ class Expansion:
 
         def evaluate(start: int) -> None:
             some = order[start : start + _PIECE]
-            _evaluate(rows, cells, some, self._cells, self._form, self._near, values)
+            how = self._form, self._near, self._compact
+            _evaluate(rows, cells, some, self._cells, *how, values)
 
         if n <= _PIECE:
             evaluate(0)
         else:
             in_order(evaluate, range(0, n, _PIECE))
         return values
+
+
+def pack(points: Sequence[NDArray[Any]]) -> tuple[Points, Array]:
+    """Return the points of cells in few bytes, and the largest squared distances from centres."""
+    n_cells, n_columns = len(points), points[0].shape[1]
+    counts = np.zeros((n_cells, 4), np.int64)
+    columns = np.zeros((n_cells, n_columns), np.int64)
+    lows, highs = np.zeros((2, n_cells, n_columns))
+    columns[:] = np.arange(n_columns)
+    for c, own in enumerate(points):
+        if len(own):
+            _sort_columns(np.array(own, np.float64), counts[c], columns[c], lows[c], highs[c])
+    packed = Points(counts, columns, lows, highs, *_no_numbers())
+    starts = packed.starts
+    numbers = zip(_no_numbers(), starts[-1, 1:], strict=True)
+    flat: list[Any] = [np.zeros(int(n), none.dtype) for none, n in numbers]
+    reach = np.zeros(n_cells)
+    for c, own in enumerate(points):
+        if len(own):
+            mine = [array[starts[c, k] : starts[c + 1, k]] for k, array in enumerate(flat, 1)]
+            reach[c] = _fill(np.array(own, np.float64), counts[c], columns[c], lows[c], *mine)
+    return packed._replace(doubles=flat[0], singles=flat[1], bits=flat[2]), reach
+
+
+def _scaled(
+    points: Sequence[NDArray[Any]], scales: Array, form: int
+) -> tuple[Points, Array, Array]:
+    """Return scaled and centred points, their sizes, see :class:`_Cells`, and squared norms."""
+    n_cells, n_columns = len(points), points[0].shape[1]
+    even = n_columns + n_columns % 2
+    counts = np.zeros((n_cells, 4), np.int64)
+    counts[:, 0] = [len(own) for own in points]
+    counts[:, 1] = n_columns
+    columns = np.tile(np.arange(n_columns), (n_cells, 1))
+    lows = np.zeros((n_cells, n_columns))
+    packed = Points(counts, columns, lows, lows, *_no_numbers())
+    starts = packed.starts[:, 0]
+    groups = aligned((int(starts[-1]), even, GROUP))
+    with np.errstate(over="ignore"):
+        for c, (scale, own) in enumerate(zip(scales, points, strict=True)):
+            if len(own):
+                lows[c] = np.clip(own, -_FARTHEST, _FARTHEST).mean(axis=0)
+                scaled = np.clip((own - lows[c]) * scale, -_FARTHEST, _FARTHEST)
+                fill_groups(groups[starts[c] : starts[c + 1], :n_columns], scaled)
+        squares = np.einsum("gkj,gkj->gj", groups, groups)
+    sizes = -groups.sum(axis=1) if form == LAPLACIAN else squares
+    return packed._replace(doubles=groups.ravel()), sizes.ravel(), squares
+
+
+def _no_numbers() -> list[Any]:
+    return [np.empty(0, dtype) for dtype in (np.float64, np.float32, np.uint32)]
+
+
+@_jit
+def _sort_columns(own, counts, columns, lows, highs):  # type: ignore[no-untyped-def]
+    """Find the kinds of the columns of a cell, and write what :class:`Points` has of them."""
+    n, n_columns = own.shape
+    kinds = np.empty(n_columns, np.int64)
+    firsts, seconds = np.empty(n_columns), np.empty(n_columns)
+    for k in range(n_columns):
+        first = second = own[0, k]
+        kind, mean, single = 3, 0.0, True
+        for i in range(n):
+            x = own[i, k]
+            mean += _FARTHEST if x > _FARTHEST else -_FARTHEST if x < -_FARTHEST else x
+            single = single and np.float64(np.float32(x)) == x
+            if kind == 3 and x != first:
+                kind, second = 2, x
+            elif kind == 2 and x != first and x != second:
+                kind = 0
+        if kind == 0:
+            first = mean / n
+            kind = 1 if single else 0
+        kinds[k], firsts[k], seconds[k] = kind, first, second
+    counts[0], at = n, 0
+    for kind in range(4):
+        before = at
+        for k in range(n_columns):
+            if kinds[k] == kind:
+                columns[at], lows[at], highs[at] = k, firsts[k], seconds[k]
+                at += 1
+        if kind < 3:
+            counts[1 + kind] = at - before
+
+
+@_jit
+def _fill(own, counts, columns, lows, doubles, singles, bits):  # type: ignore[no-untyped-def]
+    """Write the points of a cell; return the largest squared distance from the centre."""
+    n, largest = counts[0], 0.0
+    n_doubles, n_singles, n_pairs = counts[1], counts[2], counts[3]
+    for start in range(0, n, GROUP):
+        group = start // GROUP
+        for j in range(GROUP):
+            x, size = own[min(start + j, n - 1)], 0.0
+            for k in range(n_doubles + n_singles + n_pairs):
+                value = x[columns[k]]
+                size += (value - lows[k]) ** 2
+                if k < n_doubles:
+                    doubles[(group * n_doubles + k) * GROUP + j] = value
+                elif k < n_doubles + n_singles:
+                    singles[(group * n_singles + k - n_doubles) * GROUP + j] = value
+                elif value != lows[k]:
+                    at = group * n_pairs + k - n_doubles - n_singles
+                    bits[at] |= np.uint32(1) << np.uint32(j)
+            largest = max(largest, size)
+    return largest
+
+
+@_inline
+def _clipped(x):  # type: ignore[no-untyped-def]
+    return _FARTHEST if x > _FARTHEST else -_FARTHEST if x < -_FARTHEST else x
+
+
+@_inline
+def _unpack(packed, cell, group, form, room, sizes):  # type: ignore[no-untyped-def]
+    """Write the scaled points of a group of a cell, in columns that differ, and their sizes."""
+    points, scale = packed.points, packed.scales[cell]
+    n_doubles, n_singles = points.counts[cell, 1], points.counts[cell, 2]
+    n_pairs, n_varied = points.counts[cell, 3], n_doubles + n_singles
+    starts = packed.starts[cell]
+    for k in range(n_varied + n_pairs):
+        at, low = k * GROUP, points.lows[cell, k]
+        if k < n_doubles:
+            start = starts[1] + (group * n_doubles + k) * GROUP
+            for j in range(GROUP):
+                room[at + j] = _clipped((points.doubles[start + j] - low) * scale)
+        elif k < n_varied:
+            start = starts[2] + (group * n_singles + k - n_doubles) * GROUP
+            for j in range(GROUP):
+                room[at + j] = _clipped((points.singles[start + j] - low) * scale)
+        else:
+            high = _clipped((points.highs[cell, k] - low) * scale)
+            word = points.bits[starts[3] + group * n_pairs + k - n_varied]
+            for j in range(GROUP):
+                room[at + j] = high if (word >> np.uint32(j)) & np.uint32(1) else 0.0
+    n_columns = n_varied + n_pairs
+    if n_columns % 2:
+        room[n_columns * GROUP : (n_columns + 1) * GROUP] = 0.0
+    for lane in range(0, GROUP, N_LANES):
+        size = spread(0.0)
+        for k in range(n_columns):
+            value = load(room, k * GROUP + lane)
+            size = size - value if form == LAPLACIAN else size + value * value
+        store(sizes, lane, size)
 
 
 @_inline
@@ -222,29 +435,29 @@ def _maxima(rows, n, points, start, n_columns, found):  # type: ignore[no-untype
 
 
 @_inline
-def _near_separations(rows, n, points, sizes, group, form, found):  # type: ignore[no-untyped-def]
+def _near_separations(rows, n, n_columns, points, at, sizes, of, form, found):  # type: ignore[no-untyped-def]
     """Separations |x - p|² = |x|² + |p|² - 2 x'p, or |x - p| = 2 max(x, p) - x - p."""
-    n_columns, at = rows.shape[1] - 1, group * GROUP
     if form == LAPLACIAN:
         twice = 2.0
-        _maxima(rows, n, points, at * n_columns, n_columns, found)
+        _maxima(rows, n, points, at, n_columns, found)
     else:
         twice = -2.0
-        products(rows, n, points, at * n_columns, n_columns, found)
+        if n_columns:
+            products(rows, n, points, at, n_columns, found)
+        else:
+            found[: n * GROUP] = 0.0
     for row in range(n):
-        own = rows[row, n_columns]
+        own = rows[row, -1]
         for lane in range(0, GROUP, N_LANES):
-            both = load(found, row * GROUP + lane) * twice + load(sizes, at + lane) + own
+            both = load(found, row * GROUP + lane) * twice + load(sizes, of + lane) + own
             store(found, row * GROUP + lane, at_least(both, 0.0))
 
 
 @_inline
-def _far_separations(rows, n, points, group, form, found):  # type: ignore[no-untyped-def]
+def _far_separations(rows, n, n_columns, points, start, form, found):  # type: ignore[no-untyped-def]
     """Separations from differences, to full precision."""
-    n_columns = rows.shape[1] - 1
-    start = group * GROUP * n_columns
     for row in range(n):
-        a = b = c = d = spread(0.0)
+        a = b = c = d = spread(rows[row, -1])
         for k in range(n_columns):
             x, at = rows[row, k], start + k * GROUP
             s, t = load(points, at) - x, load(points, at + 8) - x
@@ -257,15 +470,40 @@ def _far_separations(rows, n, points, group, form, found):  # type: ignore[no-un
         keep(found, row, a, b, c, d)
 
 
+@_inline
+def _fill_rows(X, order, packed, cell, form, near, rows):  # type: ignore[no-untyped-def]
+    """Write scaled rows of a cell; behind their columns is what points add nothing to: their size.
+
+    Columns in which all points are alike are only in the size.
+    """
+    points, scale = packed.points, packed.scales[cell]
+    n_varied = points.counts[cell, 1:].sum()
+    for row in range(order.size):
+        size = 0.0
+        if n_varied % 2:
+            rows[row, n_varied] = 0.0
+        for k in range(X.shape[1]):
+            x = X[order[row], points.columns[cell, k]]
+            x = _clipped((x - points.lows[cell, k]) * scale)
+            if k < n_varied:
+                rows[row, k] = x
+            if k >= n_varied:
+                size += abs(x) if form == LAPLACIAN else x * x
+            elif near:
+                size += -x if form == LAPLACIAN else x * x
+        rows[row, -1] = size
+
+
 @_jit
-def _evaluate(X, cells, order, packed, form, near, values):  # type: ignore[no-untyped-def]
+def _evaluate(X, cells, order, packed, form, near, compact, values):  # type: ignore[no-untyped-def]
     """Write the values at some rows, in an order in which those of a cell follow each other."""
-    n_columns, n_outputs = X.shape[1], values.shape[1]
-    points, sizes, weights = packed.points, packed.sizes, packed.weights
-    # Of each row, its size stands behind its columns.
-    width = packed.centres.shape[1]
+    n_outputs, weights = values.shape[1], packed.weights
+    width = X.shape[1] + X.shape[1] % 2
     rows = np.zeros((ROWS, width + 1))
     found = np.empty(ROWS * GROUP)
+    points, sizes = packed.points.doubles, packed.sizes
+    if compact:
+        points, sizes = np.empty(width * GROUP), np.empty(GROUP)
     # Of each row and output, lanes of sums, which are added up at the end.
     sums = np.empty(ROWS * n_outputs * N_LANES)
     start = 0
@@ -273,20 +511,21 @@ def _evaluate(X, cells, order, packed, form, near, values):  # type: ignore[no-u
         cell, n = cells[order[start]], 1
         while n < ROWS and start + n < order.size and cells[order[start + n]] == cell:
             n += 1
-        for row in range(n):
-            size = 0.0
-            for k in range(n_columns):
-                x = X[order[start + row], k] * packed.scales[cell]
-                x = _FARTHEST if x > _FARTHEST else -_FARTHEST if x < -_FARTHEST else x
-                rows[row, k] = x = x - packed.centres[cell, k]
-                size += -x if form == LAPLACIAN else x * x
-            rows[row, width] = size
+        cell = cell if cell >= 0 else cell + len(packed.scales)
+        _fill_rows(X, order[start : start + n], packed, cell, form, near, rows)
+        n_columns = packed.points.counts[cell, 1:].sum()
+        n_columns += n_columns % 2
         sums[: n * n_outputs * N_LANES] = 0.0
-        for group in range(packed.groups[cell, 0], packed.groups[cell, 1]):
+        first = packed.starts[cell, 0]
+        for group in range(first, packed.starts[cell + 1, 0]):
+            at, of = group * n_columns * GROUP, group * GROUP
+            if compact:
+                _unpack(packed, cell, group - first, form, points, sizes)
+                at = of = 0
             if near:
-                _near_separations(rows, n, points, sizes, group, form, found)
+                _near_separations(rows, n, n_columns, points, at, sizes, of, form, found)
             else:
-                _far_separations(rows, n, points, group, form, found)
+                _far_separations(rows, n, n_columns, points, at, form, found)
             _to_kernel(found, n * GROUP, form)
             for row in range(n):
                 at = row * GROUP

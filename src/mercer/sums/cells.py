@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -95,7 +95,7 @@ class LocalFunction(NamedTuple):
         """
         precise = self._replace(points=self.points.astype(np.float64, copy=False))
         values: Array = scaled_product(precise.features(X), self.coefficients)
-        return cut(values, self.range)
+        return np.clip(values, *np.sort(self.range, axis=0))
 
     def mapped(self, codes: Array, offset: Array) -> LocalFunction:
         """Return the function with outputs mapped by ``codes``; the range gets the offset, too."""
@@ -110,7 +110,8 @@ def packed_functions(functions: Sequence[LocalFunction]) -> Callable[[Any, Cells
     if len(profiles) == len(functions) and len({profile.form for profile in profiles}) == 1:
         points = [one.points for one in functions]
         coefficients = [one.coefficients for one in functions]
-        return Expansion(profiles, points, coefficients, np.stack([one.range for one in functions]))
+        ranges = np.stack([one.range for one in functions])
+        return Expansion(profiles, points, coefficients, ranges, compact=True)
 
     def evaluate(images: Any, cells: Cells) -> Array:
         values, members = np.zeros((len(images), n_outputs)), rows_by_cell(cells)
@@ -249,10 +250,12 @@ class Cell:
         if self.rows is None:
             assert self.statistics is not None
             (w,) = solutions(self.statistics, self.function.penalty(), [ridge])
-            return cut(self.function.features(held.X) @ w, self.range)
+            values: Array = self.function.features(held.X) @ w
+            return np.clip(values, *np.sort(self.range, axis=0))
         if self.forgetting == 1.0 and len(held) <= most:
             exact, fit, _ = self._exact(Rows.joined([self.rows, held]), ridge)
-            return cut(held.targets - exact.held_out(fit, len(held)), self.range)
+            values = held.targets - exact.held_out(fit, len(held))
+            return np.clip(values, *np.sort(self.range, axis=0))
         # In a joint fit the later, held out rows would reduce the weights of the cell's rows.
         alone = self._fitted(self.rows, ridge, most)._replace(range=self.range)
         return alone.evaluate(held.X)
@@ -294,7 +297,8 @@ class Cell:
         elif self.forgetting == 1.0 and len(held) <= most:
             n, together = len(self.rows), Rows.joined([self.rows, held])
             exact, fit, function = self._exact(together, ridge)
-            values = cut(held.targets - exact.held_out(fit, len(held)), self.range)
+            values = held.targets - exact.held_out(fit, len(held))
+            values = np.clip(values, *np.sort(self.range, axis=0))
             self.rows = together[:n]  # shares memory with the points
         else:
             values = self.values_at(held, ridge, most)
@@ -406,6 +410,28 @@ class Cell:
         made.range = wider_range(made.range, rows.targets) if len(rows) else self.range
         return made
 
+    def resting(self) -> Cell:
+        """Return the cell without points, coefficients and inputs of rows that are points."""
+        made, rows, function = copy.copy(self), self.rows, self.function
+        none, coefficients = function.points[:0].copy(), function.coefficients[:0].copy()
+        made.function = function._replace(points=none, coefficients=coefficients)
+        if rows is not None:
+            known = np.array_equal(rows.X, function.points[: len(rows)])
+            arrays = map(_in_few_bytes, (rows.targets, rows.weights))
+            made.rows = Rows(rows.X[:0].copy() if known else rows.X, *arrays)
+        return made
+
+    def awake(self, points: Array, coefficients: Array) -> Cell:
+        """Inverse of :meth:`resting`, given the points and the coefficients."""
+        made, rows = copy.copy(self), self.rows
+        points = points.astype(self.function.points.dtype, copy=False)
+        made.function = self.function._replace(points=points, coefficients=coefficients)
+        if rows is not None:
+            X = rows.X if len(rows.X) == len(rows) else points[: len(rows)]
+            X = X.astype(rows.X.dtype, copy=False)
+            made.rows = Rows(X, *(array.astype(np.float64) for array in rows.arrays[1:]))
+        return made
+
     def compact(self) -> Cell:
         """Return a cell that predicts as this one, without rows and sums."""
         made = copy.copy(self)
@@ -434,8 +460,18 @@ class Cell:
         self.range = mapped_range(self.range, codes, offset)
 
 
+def _in_few_bytes(array: Array) -> NDArray[Any]:
+    """Return a copy of numbers in the smallest of three types that changes none of them."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        for dtype in (np.int8, np.float32):
+            narrow = array.astype(dtype)
+            if np.array_equal(narrow, array):
+                return narrow
+    return array.copy()
+
+
 def no_range(n_outputs: int) -> Array:
-    """Return the range of no targets, which clips nothing: (2, n_outputs)."""
+    """Return the range of no targets, which clips nothing once it is sorted: (2, n_outputs)."""
     return np.repeat([[np.inf], [-np.inf]], n_outputs, axis=1)
 
 
@@ -450,11 +486,6 @@ def mapped_range(ends: Array, codes: Array, offset: Array) -> Array:
     if ends[0, 0] > ends[1, 0]:
         return no_range(offset.size)
     return np.sort(ends @ codes + offset, axis=0)
-
-
-def cut(values: Array, ends: Array) -> Array:
-    """Clip values to a range, in place."""
-    return values if ends[0, 0] > ends[1, 0] else np.clip(values, *ends, out=values)
 
 
 class CellsPart(Passing):
@@ -486,6 +517,9 @@ class CellsPart(Passing):
     """
 
     form = "cells"
+    # The cells, and while they rest, what has their points and coefficients.
+    _cells: list[Cell]
+    _resting: Expansion | None = None
     #: Whether cells are split along columns, wherever they are laid out.
     along_columns = True
     # Functions of the cells at the last predictions, and what computes their values.
@@ -522,6 +556,34 @@ class CellsPart(Passing):
             for kernel in partition.cell_kernels
         ]
 
+    @property
+    def cells(self) -> list[Cell]:
+        """The cells; while they :meth:`rest`, copies."""
+        resting = self._resting
+        if resting is None:
+            return self._cells
+        return [cell.awake(*resting.parts(number)) for number, cell in enumerate(self._cells)]
+
+    @cells.setter
+    def cells(self, cells: list[Cell]) -> None:
+        self._cells, self._resting = cells, None
+
+    def rest(self, *, sums: bool = True) -> None:
+        """Let points and coefficients lie in memory once only, packed as predictions need them.
+
+        Rows and sums go, too, unless ``sums`` is False: then further rows may be learned.
+        """
+        if sums:
+            self._cells = [cell.compact() for cell in self._cells]
+        if self._resting is None and all(cell.before is None for cell in self._cells):
+            function = self._function(range(len(self._cells)))
+            if isinstance(function, Expansion):
+                self._cells = [cell.resting() for cell in self._cells]
+                self._resting, self._packed = function, None
+
+    def _wake(self) -> None:
+        self.cells = self.cells
+
     def no_rows(self) -> Rows:
         """Return an empty :class:`Rows` of the type that cells keep."""
         return Rows.none(self.partition.n_features, self.n_outputs, self.dtype)
@@ -539,6 +601,8 @@ class CellsPart(Passing):
     @property
     def n_points(self) -> int:
         """Number of points of all cells."""
+        if self._resting is not None:
+            return int(self._resting.counts.sum())
         return sum(len(cell.predictor.points) for cell in self.cells)
 
     def place(self, X: Any) -> tuple[Any, dict[int, NDArray[np.int64]]]:
@@ -564,6 +628,7 @@ class CellsPart(Passing):
 
     def learn(self, rows: Rows) -> None:
         """Add rows to their cells; split, freeze or renew cells that become full."""
+        self._wake()
         images, members = self.place(rows.X)
         mapped = Rows(images, rows.targets, rows.weights)
         # Cells are handled in the order in which they become full, and at that very row, so that
@@ -699,7 +764,7 @@ class CellsPart(Passing):
     def compact(self) -> Self:
         """Return a part that only predicts: its cells have neither rows nor sums."""
         made = copy.copy(self)
-        made.cells = [cell.compact() for cell in self.cells]
+        made._cells = [cell.compact() for cell in self._cells]
         return made
 
     def emptied(self) -> Self:
@@ -723,6 +788,7 @@ class CellsPart(Passing):
         predictions : ndarray of shape (n_held, n_outputs)
             Predictions for the held out rows by fits without them.
         """
+        self._wake()
         self._packed = None  # so that functions that are replaced do not stay in memory
         images, members = self.place(held.X)
         mapped = Rows(images, held.targets, held.weights)
@@ -782,16 +848,22 @@ class CellsPart(Passing):
     def evaluate(self, X: Any) -> Array:
         """Return values at rows, shape (n, n_outputs)."""
         images, cells = self._placed(X)
+        return self._function(cells.tolist())(images, cells)
+
+    def _function(self, asked: Iterable[int]) -> Callable[[Any, Cells], Array]:
+        """Return the values at mapped rows of the cells that are asked for, packed once."""
+        if self._resting is not None:
+            return self._resting
         known, evaluate = self._packed or ([], None)
         # Functions of cells are replaced one by one, and never changed.
         are_current = len(known) == len(self.cells) and all(
-            known[number] is self.cells[number].predictor for number in set(cells.tolist())
+            known[number] is self.cells[number].predictor for number in set(asked)
         )
         if evaluate is None or not are_current:
             known = [cell.predictor for cell in self.cells]
             evaluate = packed_functions(known)
             self._packed = known, evaluate
-        return evaluate(images, cells)
+        return evaluate
 
     @property
     def dictionary(self) -> Any:
@@ -824,5 +896,6 @@ class CellsPart(Passing):
         """Replace the targets y of all cells by y @ codes + offset."""
         self.n_outputs = offset.size
         self.unit = np.ones(offset.size)
+        self._wake()
         for cell in self.cells:
             cell.map_targets(codes, offset)

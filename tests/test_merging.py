@@ -63,6 +63,7 @@ def frozen(value):
     if isinstance(value, list | tuple):
         return [frozen(item) for item in value]
     if hasattr(value, "__dict__") and not isinstance(value, type):
+        getattr(value, "rows", None)  # a cell joins its pieces
         return {key: frozen(item) for key, item in vars(value).items()}
     return value
 

@@ -747,7 +747,8 @@ class DefaultLearner(Learner):
             first = self._before_last(ranked, order, block)
             return np.r_[first, order[~counts[order]]], None, weights
         if groups is None and block == 1 and isinstance(X, np.ndarray):
-            found = repeats(X[used], targets[used])
+            some = slice(None) if used.size == counts.size else used
+            found = repeats(X[some], targets[some])
             if found is not None:
                 groups = np.zeros(counts.size, dtype=np.int64)
                 groups[used] = found

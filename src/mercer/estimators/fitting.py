@@ -1287,7 +1287,8 @@ class LossEstimator(KernelEstimator):
         told = any(each is not None for each in given.held_by)
         if told or copies or not isinstance(data.X, np.ndarray):
             return
-        used = np.flatnonzero(data.weights > 0.0)
+        used: Any = data.weights > 0.0
+        used = slice(None) if used.all() else used
         named, columns = is_frame(given.X), {}
         of: Any = self._columns
         owners = column_names(self) if of is None else of.owners_out()

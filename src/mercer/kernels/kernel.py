@@ -204,18 +204,21 @@ def _complete_squared_distances(D, x2, z2, X, Z, close, zero):  # type: ignore[n
 def cityblock_distances(X: FloatArray, Z: FloatArray) -> FloatArray:
     """Cityblock distances, sums of absolute differences of rows, (n_rows_X, n_rows_Z)."""
     D = np.empty((len(X), len(Z)), dtype=X.dtype)
-    _cityblock(X, np.ascontiguousarray(Z.T), D, X.dtype.type(0))
+    _cityblock(X, np.ascontiguousarray(Z.T), D, X.dtype.type(0), Z is X)
     return D
 
 
 @_jit
-def _cityblock(X, Z, D, zero):  # type: ignore[no-untyped-def]
-    """Distances between the rows of X and the columns of Z."""
+def _cityblock(X, Z, D, zero, alike):  # type: ignore[no-untyped-def]
+    """Distances between the rows of X and the columns of Z, or of X if ``alike``."""
     n_columns = X.shape[1]
     whole = n_columns - n_columns % 4
-    for start in range(0, D.shape[1], _WIDE_TILE):
-        stop = min(start + _WIDE_TILE, D.shape[1])
+    for first_one in range(0, D.shape[1], _WIDE_TILE):
+        stop = min(first_one + _WIDE_TILE, D.shape[1])
         for i in range(len(X)):
+            start = max(first_one, i) if alike else first_one
+            if start >= stop:
+                break
             # Side by side in the registers are points, not columns, of which there may be few.
             row = D[i, start:stop]
             row[:] = zero
@@ -230,6 +233,12 @@ def _cityblock(X, Z, D, zero):  # type: ignore[no-untyped-def]
                 x, z = X[i, k], Z[k, start:stop]
                 for j in range(row.size):
                     row[j] += abs(x - z[j])
+    if alike:
+        for start in range(0, len(D), _TILE):  # what is below the diagonal
+            for first_one in range(0, start + 1, _TILE):
+                for i in range(start, min(start + _TILE, len(D))):
+                    for j in range(first_one, min(first_one + _TILE, i)):
+                        D[i, j] = D[j, i]
 
 
 def cauchy_products(X: FloatArray, Z: FloatArray, inverse_scale: float) -> FloatArray:

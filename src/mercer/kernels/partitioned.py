@@ -105,9 +105,7 @@ class Cells:
 
         The column is -1 if the vector has several nonzero entries.
         """
-        middles, normals = self.pairs.mean(axis=1), self.pairs[:, 1] - self.pairs[:, 0]
-        differ = normals != 0.0
-        return middles, normals, np.where(differ.sum(axis=1) == 1, differ.argmax(axis=1), -1)
+        return _planes_between(self.pairs)
 
     def of(self, X: FloatArray) -> Indices:
         """Cell of each row, (n_rows,): the lowest of equally near ones.
@@ -130,8 +128,7 @@ class Cells:
 
     def last_half(self, X: FloatArray) -> NDArray[np.bool_]:
         """Which rows of the cell that was split last are in its second half, (n_rows,)."""
-        middles, normals, columns = self._planes
-        return np.asarray(_are_above(X, middles[-1], normals[-1], columns[-1]))
+        return _in_second_half(X, self.pairs[-1:])
 
     def _nearest(self, X: FloatArray, dtype: type[np.floating]) -> Indices:
         centre, anchors, half_norms = self._tables[np.dtype(dtype).char]
@@ -157,6 +154,19 @@ class Cells:
         elif close.size:
             _settle(X, self._anchors, scores, least, close, cells)
         return cells
+
+
+def _planes_between(pairs: Array) -> tuple[Array, Array, Indices]:
+    """Return the middle of each pair, the vector between both, and its column; -1 for several."""
+    middles, normals = pairs.mean(axis=1), pairs[:, 1] - pairs[:, 0]
+    differ = normals != 0.0
+    return middles, normals, np.where(differ.sum(axis=1) == 1, differ.argmax(axis=1), -1)
+
+
+def _in_second_half(X: FloatArray, pair: Array) -> NDArray[np.bool_]:
+    """Which rows are nearer to the second anchor of a pair, (1, 2, n_features)."""
+    (middle,), (normal,), (column,) = _planes_between(pair)
+    return np.asarray(_are_above(X, middle, normal, column))
 
 
 @_jit
@@ -374,7 +384,7 @@ def halves(
         centre = rows.mean(axis=0, dtype=np.float64)
         offsets = border - centre @ direction + np.array([-reach, reach])
         pair = centre + offsets[:, np.newaxis] * direction
-        upper = Cells(centre[np.newaxis], np.zeros(1, np.int64), pair[np.newaxis]).last_half(rows)
+        upper = _in_second_half(rows, pair[np.newaxis])
         if min(upper.sum(), (~upper).sum()) >= len(rows) / 4:
             return pair, upper
     return None

@@ -185,6 +185,7 @@ def group_order(order: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray[
 
 # Equal rows are common rows, not copies, if they are this share of all rows and more than a few.
 _COMMON, _FEW_COPIES = 0.1, 10
+_ROWS_IN_CACHE = 2048
 
 
 def repeats(X: Any, targets: Array) -> NDArray[np.int64] | None:
@@ -216,7 +217,9 @@ def repeats(X: Any, targets: Array) -> NDArray[np.int64] | None:
         return None
     factors = np.sqrt(np.arange(2.0, d + targets.shape[1] + 2.0))
     # Row by row, so that sums of equal rows are equal to the last bit.
-    sums = (X * factors[:d]).sum(axis=1) + (targets * factors[d:]).sum(axis=1)
+    pieces = (X[start : start + _ROWS_IN_CACHE] for start in range(0, n, _ROWS_IN_CACHE))
+    sums = np.concatenate([(some * factors[:d]).sum(axis=1) for some in pieces])
+    sums += (targets * factors[d:]).sum(axis=1)
     found, firsts, numbers, counts = np.unique(
         sums, return_index=True, return_inverse=True, return_counts=True
     )

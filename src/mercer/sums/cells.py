@@ -150,6 +150,8 @@ class Cell:
         Factor that the sums are multiplied by for each new row.
     """
 
+    _pieces: list[Rows] | None
+
     def __init__(
         self,
         kernel: Kernel,
@@ -169,16 +171,16 @@ class Cell:
         #: Number of rows from which the cell no longer predicts with ``before``.
         self.patience = 0
         self.forgetting = forgetting
-        self.rows: Rows | None = rows
+        self.rows = rows
         self.statistics: Statistics | None = None
         self.n_rows = 0
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what pickle stores: inputs of rows that are points are there only once."""
-        state, rows, points = vars(self), self.rows, self.function.points
+        rows, points = self.rows, self.function.points
         if rows is not None and (rows.X is points or rows.X.base is points):
-            return {**state, "rows": replace(rows, X=points[:0])}
-        return state
+            return {**vars(self), "_pieces": [replace(rows, X=points[:0])]}
+        return vars(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -186,9 +188,25 @@ class Cell:
             self.rows = replace(self.rows, X=self.function.points[: len(self.rows)])
 
     @property
+    def rows(self) -> Rows | None:
+        """The rows that the cell keeps; None once it has sums. They are joined when asked for."""
+        if self._pieces is not None and len(self._pieces) > 1:
+            self._pieces = [Rows.joined(self._pieces)]
+        return None if self._pieces is None else self._pieces[0]
+
+    @rows.setter
+    def rows(self, rows: Rows | None) -> None:
+        self._pieces = None if rows is None else [rows]
+
+    @property
     def is_filling(self) -> bool:
         """Whether the cell keeps its rows."""
-        return self.rows is not None
+        return self._pieces is not None
+
+    @property
+    def n_kept(self) -> int:
+        """Number of rows that the cell keeps."""
+        return sum(map(len, self._pieces or ()))
 
     @property
     def predictor(self) -> LocalFunction:
@@ -202,8 +220,8 @@ class Cell:
         if self.statistics is not None:
             self._add(self.statistics, rows)
         else:
-            assert self.rows is not None
-            self.rows = Rows.joined([self.rows, rows])
+            assert self._pieces is not None
+            self._pieces = [*self._pieces, rows]
 
     def _add(self, statistics: Statistics, rows: Rows) -> None:
         add_rows(statistics, self.function, rows, self.forgetting, max(len(rows), 1))
@@ -281,7 +299,8 @@ class Cell:
         """
         ends = self.range if held is None else wider_range(self.range, held.targets)
         values = None
-        if self.rows is None:
+        pieces = self._pieces
+        if pieces is None:
             assert self.statistics is not None
             if held is not None and self.n_rows:
                 values = self.values_at(held, ridge, most)
@@ -291,18 +310,18 @@ class Cell:
             (w,) = solutions(statistics, self.function.penalty(), [ridge])
             function = self.function._replace(coefficients=np.ascontiguousarray(w))
         elif held is None:
-            function = self._fitted(self.rows, ridge, most)
-        elif not len(self.rows):
+            function = self._fitted(Rows.joined(pieces), ridge, most)
+        elif not self.n_kept:
             function = self._fitted(held, ridge, most)
         elif self.forgetting == 1.0 and len(held) <= most:
-            n, together = len(self.rows), Rows.joined([self.rows, held])
+            n, together = self.n_kept, Rows.joined([*pieces, held])
             exact, fit, function = self._exact(together, ridge)
             values = held.targets - exact.held_out(fit, len(held))
             values = np.clip(values, *np.sort(self.range, axis=0))
             self.rows = together[:n]  # shares memory with the points
         else:
             values = self.values_at(held, ridge, most)
-            function = self._fitted(Rows.joined([self.rows, held]), ridge, most)
+            function = self._fitted(Rows.joined([*pieces, held]), ridge, most)
         self.function = function._replace(range=ends)
         self.before = None
         return values
@@ -325,22 +344,23 @@ class Cell:
     def _exact(self, rows: Rows, ridge: float) -> tuple[ExactRidge, ExactFit, LocalFunction]:
         """Fit with a point at every row, in double precision if the ridge is too weak."""
         aged = rows.discounted(self.forgetting)
-        for dtype in (rows.X.dtype, np.dtype(np.float64)) if ridge >= _WEAK else (np.float64,):
+        dtype: Any = rows.X.dtype if ridge >= _WEAK else np.float64
+        while True:
             function = self.function._replace(points=rows.X.astype(dtype, copy=False))
             exact = ExactRidge(function.penalty(), aged.targets, aged.weights)
-            fit = exact.fit(ridge)
+            fit = exact.fit(ridge, last=True)
             if fit is not None:
-                break
-        while fit is None:  # rows hardly differ: rounding needs a stronger ridge
-            if not ridge < _STRONGEST:
+                coefficients = np.ascontiguousarray(fit.coefficients)
+                return exact, fit, function._replace(coefficients=coefficients)
+            if dtype != np.float64:
+                dtype = np.float64
+            elif ridge < _STRONGEST:  # rows hardly differ: rounding needs a stronger ridge
+                ridge *= 10.0
+            else:
                 raise ValueError(
                     f"{function.kernel!r} is not positive definite on {len(rows)} rows. Use "
                     "another kernel, or rescale the inputs."
                 )
-            ridge *= 10.0
-            fit = exact.fit(ridge)
-        coefficients = np.ascontiguousarray(fit.coefficients)
-        return exact, fit, function._replace(coefficients=coefficients)
 
     def merged(self, other: Cell) -> Cell:
         """Return a new cell with the rows of both, those of ``other`` first; both stay unchanged.
@@ -660,8 +680,8 @@ class CellsPart(Passing):
 
     def _room(self, cell: Cell) -> float:
         """Return how many more rows a cell takes before it is split, frozen or renewed."""
-        if cell.rows is not None:
-            return self.keeps - len(cell.rows)
+        if cell.is_filling:
+            return self.keeps - cell.n_kept
         if self.forgetting == 1.0:
             return math.inf
         return max(_CROWDED * self.size, math.ceil(_FADED / (1.0 - self.forgetting))) - cell.n_rows

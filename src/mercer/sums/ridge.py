@@ -102,11 +102,14 @@ class ExactRidge:
         self._unit = float(np.abs(targets).max(initial=0.0)) or 1.0
         self._right = (self._root * (targets / self._unit)).astype(K.dtype)
 
-    def fit(self, ridge: float) -> ExactFit | None:
-        """Solve for one ridge; None if the matrix is not positive definite in this precision."""
+    def fit(self, ridge: float, *, last: bool = False) -> ExactFit | None:
+        """Solve for one ridge; None if the matrix is not positive definite in this precision.
+
+        The ``last`` fit spoils the matrix, instead of a copy.
+        """
         n = len(self._matrix)
         # The matrix is symmetric; the transpose only gives it Fortran order.
-        whole = np.array(self._matrix.T, order="F")
+        whole = (np.asarray if last else np.array)(self._matrix.T, order="F")
         whole.ravel("K")[:: n + 1] += ridge * n
         if not cholesky(whole):
             return None

@@ -804,13 +804,41 @@ def keep(found, row, a, b, c, d):  # type: ignore[no-untyped-def]
 
 
 @_inline
+def four(values, at):  # type: ignore[no-untyped-def]
+    """Return the numbers of a row, or of a column of points, for a group."""
+    return load(values, at), load(values, at + 8), load(values, at + 16), load(values, at + 24)
+
+
+@_inline
 def products(rows, n, points, start, n_columns, found):  # type: ignore[no-untyped-def]
     """Inner products of rows with the points of a group; the number of columns is even."""
     for first in range(0, n_columns, _COLUMNS):
-        for row in range(n):
+        last = min(first + _COLUMNS, n_columns)
+        for row in range(0, n - 1, 2):  # two rows meet what is loaded
+            a = b = c = d = e = f = g = h = spread(0.0)
+            p = q = r = s = t = u = v = w = spread(0.0)
+            for column in range(first, last, 2):
+                x, own = rows[row, column], rows[row + 1, column]
+                i, j, k, m = four(points, start + column * GROUP)
+                a, b, c, d = a + i * x, b + j * x, c + k * x, d + m * x
+                p, q, r, s = p + i * own, q + j * own, r + k * own, s + m * own
+                x, own = rows[row, column + 1], rows[row + 1, column + 1]
+                i, j, k, m = four(points, start + column * GROUP + GROUP)
+                e, f, g, h = e + i * x, f + j * x, g + k * x, h + m * x
+                t, u, v, w = t + i * own, u + j * own, v + k * own, w + m * own
+            a, b, c, d = a + e, b + f, c + g, d + h
+            p, q, r, s = p + t, q + u, r + v, s + w
+            if first > 0:
+                i, j, k, m = four(found, row * GROUP)
+                a, b, c, d = a + i, b + j, c + k, d + m
+                i, j, k, m = four(found, row * GROUP + GROUP)
+                p, q, r, s = p + i, q + j, r + k, s + m
+            keep(found, row, a, b, c, d)
+            keep(found, row + 1, p, q, r, s)
+        for row in range(n - n % 2, n):
             a = b = c = d = spread(0.0)
             e = f = g = h = spread(0.0)  # twice as many sums, since additions wait for each other
-            for k in range(first, min(first + _COLUMNS, n_columns), 2):
+            for k in range(first, last, 2):
                 x, y, at = rows[row, k], rows[row, k + 1], start + k * GROUP
                 a, b = a + load(points, at) * x, b + load(points, at + 8) * x
                 c, d = c + load(points, at + 16) * x, d + load(points, at + 24) * x

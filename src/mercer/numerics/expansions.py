@@ -14,17 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.jit import jit
-from mercer.numerics.dense import GROUP, ROWS, aligned, fill_groups, keep, products
+from mercer.numerics.dense import GROUP, ROWS, aligned, fill_groups, four, keep, products
 from mercer.numerics.lanes import (
     N_LANES,
     at_least,
     at_most,
     load,
+    load_singles,
     magnitude,
     spread,
     square_root,
     store,
     times_power,
+    where_set,
 )
 from mercer.threads import in_order
 
@@ -350,21 +352,22 @@ def _unpack(packed, cell, group, form, room, sizes):  # type: ignore[no-untyped-
     n_doubles, n_singles = points.counts[cell, 1], points.counts[cell, 2]
     n_pairs, n_varied = points.counts[cell, 3], n_doubles + n_singles
     starts = packed.starts[cell]
-    for k in range(n_varied + n_pairs):
-        at, low = k * GROUP, points.lows[cell, k]
-        if k < n_doubles:
-            start = starts[1] + (group * n_doubles + k) * GROUP
-            for j in range(GROUP):
-                room[at + j] = _clipped((points.doubles[start + j] - low) * scale)
-        elif k < n_varied:
+    for k in range(n_varied):
+        low = points.lows[cell, k]
+        start = starts[1] + (group * n_doubles + k) * GROUP
+        if k >= n_doubles:
             start = starts[2] + (group * n_singles + k - n_doubles) * GROUP
-            for j in range(GROUP):
-                room[at + j] = _clipped((points.singles[start + j] - low) * scale)
-        else:
-            high = _clipped((points.highs[cell, k] - low) * scale)
-            word = points.bits[starts[3] + group * n_pairs + k - n_varied]
-            for j in range(GROUP):
-                room[at + j] = high if (word >> np.uint32(j)) & np.uint32(1) else 0.0
+        for lane in range(0, GROUP, N_LANES):
+            if k < n_doubles:
+                value = (load(points.doubles, start + lane) - low) * scale
+            else:
+                value = (load_singles(points.singles, start + lane) - low) * scale
+            store(room, k * GROUP + lane, at_most(at_least(value, -_FARTHEST), _FARTHEST))
+    for k in range(n_varied, n_varied + n_pairs):
+        high = _clipped((points.highs[cell, k] - points.lows[cell, k]) * scale)
+        word = np.uint64(points.bits[starts[3] + group * n_pairs + k - n_varied])
+        for lane in range(0, GROUP, N_LANES):
+            store(room, k * GROUP + lane, where_set(word >> np.uint64(lane), high))
     n_columns = n_varied + n_pairs
     if n_columns % 2:
         room[n_columns * GROUP : (n_columns + 1) * GROUP] = 0.0
@@ -494,6 +497,27 @@ def _fill_rows(X, order, packed, cell, form, near, rows):  # type: ignore[no-unt
         rows[row, -1] = size
 
 
+@_inline
+def _add_to_sums(found, n, weights, group, n_outputs, sums):  # type: ignore[no-untyped-def]
+    """Add kernel values times coefficients to the sums of rows; two rows meet what is loaded."""
+    for row in range(0, n - 1, 2):
+        at = row * GROUP
+        a, b, c, d = four(found, at)
+        e, f, g, h = four(found, at + GROUP)
+        for output in range(n_outputs):
+            to = (row * n_outputs + output) * N_LANES
+            again = to + n_outputs * N_LANES
+            i, j, k, m = four(weights, (group * n_outputs + output) * GROUP)
+            store(sums, to, load(sums, to) + a * i + b * j + c * k + d * m)
+            store(sums, again, load(sums, again) + e * i + f * j + g * k + h * m)
+    if n % 2:
+        a, b, c, d = four(found, (n - 1) * GROUP)
+        for output in range(n_outputs):
+            to = ((n - 1) * n_outputs + output) * N_LANES
+            i, j, k, m = four(weights, (group * n_outputs + output) * GROUP)
+            store(sums, to, load(sums, to) + a * i + b * j + c * k + d * m)
+
+
 @_jit
 def _evaluate(X, cells, order, packed, form, near, compact, values):  # type: ignore[no-untyped-def]
     """Write the values at some rows, in an order in which those of a cell follow each other."""
@@ -527,16 +551,7 @@ def _evaluate(X, cells, order, packed, form, near, compact, values):  # type: ig
             else:
                 _far_separations(rows, n, n_columns, points, at, form, found)
             _to_kernel(found, n * GROUP, form)
-            for row in range(n):
-                at = row * GROUP
-                a, b = load(found, at), load(found, at + 8)
-                c, d = load(found, at + 16), load(found, at + 24)
-                for output in range(n_outputs):
-                    to = (row * n_outputs + output) * N_LANES
-                    w = (group * n_outputs + output) * GROUP
-                    s = load(sums, to) + a * load(weights, w) + b * load(weights, w + 8)
-                    s = s + c * load(weights, w + 16) + d * load(weights, w + 24)
-                    store(sums, to, s)
+            _add_to_sums(found, n, weights, group, n_outputs, sums)
         for row in range(n):
             for output in range(n_outputs):
                 value = packed.constants[cell, output]

@@ -130,10 +130,23 @@ def times_power(context: Any, value: Any, exponent: Any) -> Any:
     return _LANES(_LANES, _LANES), emit
 
 
-def _place(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+@intrinsic
+def where_set(context: Any, bits: Any, number: Any) -> Any:
+    """Return a number in the lanes whose bits, the lowest eight, are set, and 0 in the others."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        flags = ir.VectorType(ir.IntType(1), N_LANES)
+        mask = builder.bitcast(builder.trunc(args[0], ir.IntType(8)), flags)
+        zeros = ir.Constant(_DOUBLES, [0.0] * N_LANES)
+        return builder.select(mask, _wide(builder, args[1]), zeros)
+
+    return _LANES(types.uint64, types.float64), emit
+
+
+def _place(context: Any, builder: Any, signature: Any, args: Any, lanes: Any = _DOUBLES) -> Any:
     """Return the address of eight numbers of a flat array."""
     array = _cgutils.create_struct_proxy(signature.args[0])(context, builder, value=args[0])
-    return builder.bitcast(builder.gep(array.data, [args[1]]), _DOUBLES.as_pointer())
+    return builder.bitcast(builder.gep(array.data, [args[1]]), lanes.as_pointer())
 
 
 @intrinsic
@@ -142,6 +155,18 @@ def load(context: Any, array: Any, start: Any) -> Any:
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.load(_place(context, builder, signature, args), align=8)
+
+    return _LANES(array, types.intp), emit
+
+
+@intrinsic
+def load_singles(context: Any, array: Any, start: Any) -> Any:
+    """Return eight numbers of a flat array in single precision from a place on."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        narrow = ir.VectorType(ir.FloatType(), N_LANES)
+        place = _place(context, builder, signature, args, narrow)
+        return builder.fpext(builder.load(place, align=4), _DOUBLES)
 
     return _LANES(array, types.intp), emit
 

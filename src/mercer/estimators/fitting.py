@@ -84,7 +84,7 @@ from mercer.schedules import Relative, as_schedule
 from mercer.selection import RaceSettings
 from mercer.streams import StreamFunction
 from mercer.streams.mixture import NO_SINGLE
-from mercer.sums import Correction, Rows, codes_of_targets
+from mercer.sums import Correction, Rows, codes_of_targets, rows_at_once
 from mercer.threads import check_jobs, jobs
 from mercer.validation import check_choice, check_integer, check_real
 
@@ -291,7 +291,9 @@ Callback = Callable[[Progress], object] | None
 Order = Callable[[np.random.RandomState, bool], NDArray[np.int64]]
 
 _RIDGE = 1e-6
-_BLOCK = 2**15  # rows mapped at a time
+# Rows mapped at a time, and bytes: larger arrays have new pages each time, which cost more than the
+# copy does.
+_BLOCK, _BYTES = 2**15, 24 * 2**20
 # Objects with settable parameters, to use in place of names.
 _OBJECTS = {
     "expansion": "expansion=Auto(), or =KOMP(), ... of mercer.expansions",
@@ -1069,11 +1071,12 @@ class KernelEstimator(Estimator):
 
     def _before_level(self, X: Any) -> Array:
         """Return values at checked inputs before the level is added."""
-        if X.shape[0] <= _BLOCK or (self._map is None and X.dtype == np.float64):
+        block = rows_at_once(X.shape[1], _BLOCK, _BYTES)  # limits the memory of copies, too
+        if X.shape[0] <= block or (self._map is None and X.dtype == np.float64):
             # Double precision: then a row's image does not depend on the rows beside it.
             return self.learner_.evaluate(self._image(X.astype(np.float64, copy=False)))
-        starts = range(0, X.shape[0], _BLOCK)  # limits the memory for mapped rows and copies
-        return np.vstack([self._before_level(X[start : start + _BLOCK]) for start in starts])
+        starts = range(0, X.shape[0], block)
+        return np.vstack([self._before_level(X[start : start + block]) for start in starts])
 
     def _image(self, X: Any) -> Any:
         """Return rows as the function takes them, mapped if there is a map."""

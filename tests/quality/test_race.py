@@ -21,7 +21,7 @@ from mercer.selection import (
     race,
 )
 from mercer.selection.race import Pilots
-from mercer.sums import CellsPart, Rows
+from mercer.sums import CellsPart, Rows, TreesPart
 from mercer.sums.cells import CELL_RIDGES
 from mercer.sums.ridge import RIDGES
 from oracles_parts import cells_by_hand
@@ -262,6 +262,66 @@ def test_metrics_keep_the_length_and_the_best_tries_others(monkeypatch):
         kept = block == 1 and not more
         assert (sum(len(lengths) for *_, lengths in calls) == len(calls)) == kept
         assert not kept or again.number == best.number
+
+
+def few_of_many(n, seed=0):
+    """A function of two of forty columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, (n, 40))
+    y = np.sin(2.5 * X[:, 3]) * X[:, 7]
+    y = y / y.std() + 0.6 * rng.normal(size=n)
+    return Rows(X, y[:, np.newaxis] / y.std(), np.ones(n))
+
+
+@pytest.mark.parametrize("family", ["laplacian", "matern", "gaussian"])
+def test_trees_tell_which_of_many_columns_matter(family):
+    gains = np.full(40, 0.03)
+    gains[[3, 7]] = 1.0
+    pilots = [Pilots(few_of_many(400), 1.0, 1, 20, 200) for _ in range(3)]
+    alone, told, misled = (
+        its.best(FAMILIES[family], 4, 64, 40, given)
+        for its, given in zip(pilots, (None, gains, 1.03 - gains), strict=True)
+    )
+    assert told.error < 0.9 * alone.error
+    assert any("gains of trees" in entry["metric"] for entry in pilots[1].table)
+    # What does not help for sure is not used.
+    assert (misled.error, misled.name, misled.length) == (alone.error, alone.name, alone.length)
+    # Nor what has other columns than the map.
+    other = Pilots(few_of_many(400), 1.0, 1, 20, 200).best(FAMILIES[family], 4, 64, 40, gains[1:])
+    assert other.error == alone.error
+
+
+def test_trees_that_tell_are_those_of_the_model(monkeypatch):
+    rows, told = few_of_many(600), []
+    settings = QUICK._replace(race=QUICK.race._replace(many=40))
+    monkeypatch.setattr(DefaultLearner, "settings", settings)
+    raced, grow = default_learner.race, TreesPart.grown
+    calls = []
+
+    def noted(*args, gains=None, **more):
+        told.append(gains)
+        return raced(*args, gains=gains, **more)
+
+    def counted(*args, **more):
+        calls.append(grow(*args, **more))
+        return calls[-1]
+
+    monkeypatch.setattr(default_learner, "race", noted)
+    monkeypatch.setattr(TreesPart, "grown", counted)
+    model = KernelRegressor(random_state=0).fit(rows.X, rows.targets[:, 0])
+    assert len(rows.X) > settings.few
+    assert len(calls) == 1
+    assert told[0] is calls[0].map.gains
+    # Trees that are grown again are the same.
+    with monkeypatch.context() as patch:
+        patch.setattr(Rows, "equals", lambda self, other: False)
+        again = KernelRegressor(random_state=0).fit(rows.X, rows.targets[:, 0])
+    assert len(calls) == 3
+    assert_array_equal(again.predict(rows.X), model.predict(rows.X))
+    # With fewer columns, or so few rows that all are points, trees are not asked.
+    KernelRegressor(random_state=0).fit(rows.X[:, :39], rows.targets[:, 0])
+    KernelRegressor(random_state=0).fit(rows.X[: settings.few], rows.targets[: settings.few, 0])
+    assert told[2:] == [None, None]
 
 
 def test_codes_race_as_indicators_and_skewed_columns_as_ranks():

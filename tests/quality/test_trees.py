@@ -1,5 +1,6 @@
 """Trees and the ridge regression on their leaves: growth, features, fits, judging of few rows."""
 
+import pickle
 from dataclasses import replace
 from itertools import pairwise
 
@@ -16,6 +17,7 @@ from mercer.default import DefaultLearner
 from mercer.expansions import Auto
 from mercer.functions.sum_of_components import component_from_state, component_to_state
 from mercer.maps import Leaves
+from mercer.maps.leaves import grow_leaves
 from mercer.numerics.trees import binned, grow
 from mercer.sums import LeafBasis, LeafFeatures, Rows, Statistics, TreesPart
 from mercer.sums.leaves import _FOLDS, _MORE_SWEEPS, _WAY, ClassSweeps, LeafSweeps, log_loss
@@ -48,11 +50,16 @@ def grown(rows, **options):
         "min_weight": 3.0,
         "rate": 0.3,
         "share": 1.0,
-        "n_columns": 10,
         "n_sketches": 10,
         "seed": 0,
     }
-    return grow(rows.X, rows.targets, rows.weights, **{**settings, **options})
+    settings = {**settings, **options}
+    settings["n_leaves"] = np.full(settings.pop("n_trees"), settings["n_leaves"])
+    return grow(rows.X, rows.targets, rows.weights, **settings)
+
+
+def forest_of(rows, **options):
+    return grown(rows, **options)[0]
 
 
 def counting(rows):
@@ -72,7 +79,7 @@ def same_partition(a, b):
 @pytest.mark.parametrize("n_outputs", [1, 3])
 def test_trees_are_those_of_trying_every_split(n_outputs):
     rows = steps(120, n_outputs)
-    leaves = Leaves(4, *grown(rows)).numbers(rows.X)
+    leaves = Leaves(4, *forest_of(rows)).numbers(rows.X)
     expected = oracles.boosted_leaves(rows.X, rows.targets, rows.weights, 6, 5, 3.0, 0.3)
     assert all(same_partition(a, b) for a, b in zip(leaves, expected, strict=True))
     assert len(np.unique(leaves)) == leaves.max() + 1 == sum(len(np.unique(t)) for t in expected)
@@ -81,18 +88,41 @@ def test_trees_are_those_of_trying_every_split(n_outputs):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_trees_of_classes_follow_the_gradients_of_the_log_loss(n_classes):
     rows = coded(150, n_classes)
-    leaves = Leaves(4, *grown(rows, classes=True)).numbers(rows.X)
+    leaves = Leaves(4, *forest_of(rows, classes=True)).numbers(rows.X)
     how = rows.X, rows.targets, rows.weights, 6, 5, 3.0, 0.3
     expected = oracles.boosted_leaves_of_classes(*how)
     assert all(same_partition(a, b) for a, b in zip(leaves, expected, strict=True))
     # Squared errors to codes would have led elsewhere.
-    others = Leaves(4, *grown(rows)).numbers(rows.X)
+    others = Leaves(4, *forest_of(rows)).numbers(rows.X)
     assert not all(same_partition(a, b) for a, b in zip(leaves, others, strict=True))
+
+
+def test_columns_gain_what_their_splits_explain():
+    rows = steps(200, weighted=False)
+    y = rows.targets[:, 0] - rows.targets[:, 0].mean()
+    forest, gains = grown(rows, n_trees=1, n_leaves=2)
+    left = rows.X[:, forest.columns[0]] <= forest.cuts[0]
+    # Weights of halves are shrunk as if by one more row of the mean.
+    expected = sum(y[side].sum() ** 2 / (side.sum() + 1.0) for side in (left, ~left))
+    assert_allclose(gains[forest.columns[0]], expected)
+    assert np.count_nonzero(gains) == 1
+    assert (np.flatnonzero(grown(rows)[1]) == np.unique(forest_of(rows).columns)[1:]).all()
+
+
+@pytest.mark.parametrize(("n_columns", "n_small"), [(5, 2), (12, 6), (60, 15)])
+def test_small_trees_come_first_where_columns_are_many(n_columns, n_small):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, n_columns))
+    y = np.sin(3.0 * X[:, :1]) * X[:, 1:2] + 0.3 * rng.normal(size=(900, 1))
+    leaves = grow_leaves(X, y, np.ones(900), n_trees=20, n_leaves=9)
+    assert np.diff(leaves.starts).tolist() == [4] * n_small + [9] * (20 - n_small)
+    assert leaves.gains.argsort()[-2:].tolist() in ([0, 1], [1, 0])
+    assert pickle.loads(pickle.dumps(leaves)).gains is None
 
 
 def test_leaves_weigh_what_they_must():
     rows = steps(300, noise=2.0)
-    leaves = Leaves(4, *grown(rows, n_leaves=40, min_weight=9.0)).numbers(rows.X)
+    leaves = Leaves(4, *forest_of(rows, n_leaves=40, min_weight=9.0)).numbers(rows.X)
     weights = np.bincount(leaves.ravel(), np.tile(counting(rows), len(leaves)))
     assert weights.min() >= 9.0 - 1e-9
     assert len(np.unique(leaves[0])) > 10
@@ -100,20 +130,20 @@ def test_leaves_weigh_what_they_must():
 
 def test_growth_depends_on_the_seed_alone_and_on_no_scale():
     rows = steps(400)
-    trees = [grown(rows, share=0.5, seed=seed) for seed in (0, 0, 1)]
+    trees = [forest_of(rows, share=0.5, seed=seed) for seed in (0, 0, 1)]
     assert all(np.array_equal(a, b) for a, b in zip(*trees[:2], strict=True))
     assert not np.array_equal(trees[0].cuts, trees[2].cuts)
     # Powers of 2, so that nothing is rounded otherwise.
-    other = grown(Rows(4.0 * rows.X, 2.0**20 * rows.targets, 8.0 * rows.weights), share=0.5)
+    other = forest_of(Rows(4.0 * rows.X, 2.0**20 * rows.targets, 8.0 * rows.weights), share=0.5)
     assert_array_equal(other.columns, trees[0].columns)
     assert_array_equal(other.cuts, 4.0 * trees[0].cuts)
 
 
-def test_many_targets_and_columns_are_seen_a_few_at_a_time():
+def test_many_targets_are_seen_a_few_at_a_time():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 80))
     Y = np.column_stack([X[:, j] > 0.0 for j in range(8)]).astype(float)
-    forest = grown(Rows(X, Y, np.ones(600)), n_trees=60, n_columns=40, n_sketches=2)
+    forest = forest_of(Rows(X, Y, np.ones(600)), n_trees=60, n_sketches=2)
     asked = np.bincount(forest.columns[forest.columns >= 0], minlength=80)
     assert asked[:8].min() > 3 * asked[8:].max()
     assert set(range(8)) <= set(forest.columns)
@@ -122,8 +152,8 @@ def test_many_targets_and_columns_are_seen_a_few_at_a_time():
 def test_constant_columns_and_targets_make_single_leaves():
     rows = steps(60)
     still = Rows(np.ones((60, 2)), rows.targets, rows.weights)
-    assert_array_equal(grown(still).columns, -1)
-    assert_array_equal(grown(replace(rows, targets=np.ones((60, 1)))).columns, -1)
+    assert_array_equal(forest_of(still).columns, -1)
+    assert_array_equal(forest_of(replace(rows, targets=np.ones((60, 1)))).columns, -1)
 
 
 @given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=50), st.integers(2, 12))
@@ -189,7 +219,7 @@ def test_nodes_that_are_no_trees_are_refused(change):
 @pytest.mark.parametrize("n_outputs", [1, 3])
 def test_sums_of_indicators_are_those_of_the_dense_matrix(n_outputs):
     rows = steps(90, n_outputs)
-    leaves = Leaves(4, *grown(rows))
+    leaves = Leaves(4, *forest_of(rows))
     Z, size = leaves.numbers(rows.X), leaves.n_outputs
     features, dense = LeafFeatures(Z, size), oracles.indicators(Z, size)
     sums = [Statistics(size, n_outputs) for _ in range(2)]
@@ -205,7 +235,7 @@ def test_sums_of_indicators_are_those_of_the_dense_matrix(n_outputs):
 
 
 def part_of(rows, **options):
-    return TreesPart(Leaves(rows.X.shape[1], *grown(rows)), rows.targets.shape[1], **options)
+    return TreesPart(Leaves(rows.X.shape[1], *forest_of(rows)), rows.targets.shape[1], **options)
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e6])
@@ -278,7 +308,7 @@ def test_rows_beyond_the_most_change_nothing():
 @pytest.mark.parametrize("n_outputs", [1, 3])
 def test_a_sweep_fits_each_tree_to_what_the_others_leave(n_outputs):
     rows, way = steps(90, n_outputs), ((1e-2, 2), (1e-4, 3))
-    leaves = Leaves(4, *grown(rows))
+    leaves = Leaves(4, *forest_of(rows))
     sweeps = LeafSweeps(leaves, rows)
     for step in way:
         sweeps.sweep(*step)
@@ -292,7 +322,7 @@ def test_a_sweep_fits_each_tree_to_what_the_others_leave(n_outputs):
 def test_many_sweeps_find_the_ridge_regression():
     """From wherever they begin: the function has one minimum."""
     rows, ridge = steps(200, 2, noise=1.0), 1e-3
-    leaves = Leaves(4, *grown(rows))
+    leaves = Leaves(4, *forest_of(rows))
     Z = oracles.indicators(leaves.numbers(rows.X), leaves.n_outputs)
     constant = leaves.n_trees**-0.5
     w = oracles.ridge_to_the_mean(Z, rows.targets, rows.weights, ridge, constant)
@@ -307,7 +337,7 @@ def test_many_sweeps_find_the_ridge_regression():
 def test_many_sweeps_of_classes_find_the_least_penalised_log_loss(n_classes):
     """From wherever they begin: at the minimum the slopes in all leaves are 0."""
     rows, ridge = coded(200, n_classes), 1e-3
-    leaves = Leaves(4, *grown(rows, classes=True))
+    leaves = Leaves(4, *forest_of(rows, classes=True))
     numbers = leaves.numbers(rows.X)
     Z = oracles.indicators(numbers, leaves.n_outputs) * leaves.n_trees**0.5
     share = (rows.weights / rows.weights.sum())[:, np.newaxis]
@@ -335,7 +365,7 @@ def test_the_log_loss_of_two_classes_is_that_of_a_softmax():
 
 def test_scores_of_rules_without_exceptions_stay_finite():
     rows = coded(300, 2, noise=0.0)
-    sweeps = ClassSweeps(Leaves(4, *grown(rows, classes=True)), rows)
+    sweeps = ClassSweeps(Leaves(4, *forest_of(rows, classes=True)), rows)
     for ridge in (1e-3, 1e-9, 0.0):
         sweeps.sweep(ridge, 50)
     assert np.isfinite(sweeps.coefficients).all()
@@ -533,7 +563,7 @@ def test_trees_grow_on_rows_that_count_as_their_age_says(n, monkeypatch):
 def test_rows_that_hardly_count_fill_no_leaves():
     rows = steps(400, noise=1.0, weighted=False)
     old = rows.weights * np.where(np.arange(400) < 300, 1e-9, 1.0)
-    leaves = Leaves(4, *grown(replace(rows, weights=old), n_leaves=40, min_weight=9.0))
+    leaves = Leaves(4, *forest_of(replace(rows, weights=old), n_leaves=40, min_weight=9.0))
     counts = np.bincount(leaves.numbers(rows.X[300:])[0])
     assert counts.min() >= 9
     assert counts.size > 4

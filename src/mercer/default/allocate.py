@@ -112,6 +112,13 @@ class Sizes(NamedTuple):
     n_partitions: int
 
 
+class Grown(NamedTuple):
+    """Trees, with the rows on which they were grown; None if no tree splits the rows."""
+
+    rows: Rows
+    trees: TreesPart | None
+
+
 class CellSizes(NamedTuple):
     """Sizes in a partition: most cells, points of a cell's sums, rows a cell keeps, its bytes."""
 
@@ -143,6 +150,8 @@ class Allocation:
         Number of regions that partitions divide the space into. The cells of a region are laid out
         and solved elsewhere, separately and from all of its rows, so sums take no other memory.
         None: cells are laid out here.
+    grown : Grown or None
+        Trees that were grown before, which are those of the model if their rows are ``learned``.
     race, settings
         Settings of the race, and of the sizes of components.
     """
@@ -153,6 +162,7 @@ class Allocation:
     classes: bool
     learned: Rows | None = field(default=None, kw_only=True)
     n_regions: int | None = field(default=None, kw_only=True)
+    grown: Grown | None = field(default=None, kw_only=True)
     race: RaceSettings = field(default=RaceSettings(), kw_only=True)
     settings: AllocationSettings = field(default=AllocationSettings(), kw_only=True)
 
@@ -176,7 +186,7 @@ class Allocation:
         steps : bool, default=False
             Whether Newton steps on all rows follow; they make up for sums over fewer rows.
         """
-        makers = [*self._makers(result, steps=steps), self._trees]
+        makers = [*self._makers(result, steps=steps), self.trees]
         # The last components take the longest to make, so they start first.
         made = in_order(lambda make: make(), reversed(makers))
         return [component for component in reversed(made) if component is not None]
@@ -209,10 +219,12 @@ class Allocation:
             makers.append(partial(self._cells, local[family], constant, of_family, cells, dtype))
         return makers
 
-    def _trees(self) -> TreesPart | None:
+    def trees(self) -> TreesPart | None:
         """Grow trees, if rows, memory and time allow; return None if no tree splits the rows."""
         if self.learned is None or not self._has_trees:
             return None
+        if self.grown is not None and self.grown.rows.equals(self.learned):
+            return self.grown.trees
         part = TreesPart.grown(
             self.learned,
             n_trees=self.settings.n_trees,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.default.allocate import Allocation, AllocationSettings, Resources
+from mercer.default.allocate import Allocation, AllocationSettings, Grown, Resources
 from mercer.default.targets import (
     FitWithout,
     HeldOut,
@@ -485,6 +485,7 @@ class DefaultLearner(Learner):
         self._knows_block = not isinstance(length, str)
         if not isinstance(length, str):
             function.block = int(length)
+        self._grown: Grown | None = None
         self._groups: NDArray[np.int64] | None = None
         self._time: NDArray[np.int64] | None = None
         self._kept = [Rows.none(function.n_features, self.targets.n_targets, function.dtype)]
@@ -815,16 +816,26 @@ class DefaultLearner(Learner):
         if function.races:
             budget = self.resources.budget_seconds
             few = budget is not None and budget < settings.haste
-            raced = self._shuffled(self.targets(rows))
-            raced = raced[: settings.hasty_rows if few else None]
+            raced = self._shuffled(self.targets(rows))[: settings.hasty_rows if few else None]
+            # Of few rows the pilots see as many as trees, and all weigh the parts.
+            many = raced.X.shape[1] >= settings.race.many and self.n_rows > settings.few
             function.race_result = race(
                 self.targets.in_units(raced),
                 expected,
                 self.resources.seed,
                 block=function.block,
+                gains=self._gains(raced, expected) if many else None,
                 settings=settings.race,
             )
         self.raced_at = len(rows)
+
+    def _gains(self, raced: Rows, expected: int | None) -> Array | None:
+        """Return how much trees explain by each column, and keep them for :meth:`_allocate`."""
+        allocation = self._allocation(raced, raced, expected)
+        assert allocation.learned is not None
+        trees = allocation.trees()
+        self._grown = Grown(allocation.learned, trees)
+        return None if trees is None else trees.map.gains
 
     def _allocate(
         self, rows: Rows, learned: Rows, expected: int | None, n_regions: int | None = None
@@ -834,25 +845,31 @@ class DefaultLearner(Learner):
         Only the targets of ``learned`` may be used, as the other rows are held out. With
         ``n_regions``, the cells of the regions are laid out elsewhere.
         """
-        function, loss = self.function, self.loss
-        classes = loss.task == "classification"
-        allocation = Allocation(
-            rows,
-            expected,
-            self.resources,
-            classes=classes,
-            learned=self.targets.in_units(learned),
-            n_regions=n_regions,
-            race=self.settings.race,
-            settings=self.settings.allocation,
-        )
+        function = self.function
+        allocation = self._allocation(rows, learned, expected, n_regions)
+        self._grown = None
         if function.race_result is None:
             components = [allocation.for_kernel(function.given_kernel)]
         else:
-            steps = classes and self.revisits and loss.curvature is not None
+            steps = allocation.classes and self.revisits and self.loss.curvature is not None
             components = allocation.for_race(function.race_result, steps=steps)
         function.replace_components(components)
         self._prepare_components()
+
+    def _allocation(
+        self, rows: Rows, learned: Rows, expected: int | None, n_regions: int | None = None
+    ) -> Allocation:
+        return Allocation(
+            rows,
+            expected,
+            self.resources,
+            classes=self.loss.task == "classification",
+            learned=self.targets.in_units(learned),
+            n_regions=n_regions,
+            grown=self._grown,
+            race=self.settings.race,
+            settings=self.settings.allocation,
+        )
 
     def _prepare_components(self) -> None:
         for component in self.function.components:

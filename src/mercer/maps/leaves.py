@@ -16,10 +16,14 @@ from mercer.validation import integer, parameters
 Array = NDArray[np.float64]
 
 # Settings of the trees: smallest number of rows per leaf (with few rows, so that at least
-# _LEAVES_AT_LEAST leaves fit). Each tree sees half of the rows, and some of the columns and
-# combinations of targets.
+# _LEAVES_AT_LEAST leaves fit). Each tree sees half of the rows, and some of the combinations of
+# targets.
 _MIN_ROWS, _LEAVES_AT_LEAST = 20, 32
-_RATE, _SHARE, _COLUMNS, _SKETCHES = 0.1, 0.5, 64, 3
+_RATE, _SHARE, _SKETCHES = 0.1, 0.5, 3
+# Leaves of a small tree, columns for each, and the largest share of small trees. These come first:
+# what single columns say is learned before combinations, for in many columns noise soon looks like
+# a rule.
+_SMALL, _COLUMNS_A_SMALL, _MOST_SMALL = 4, 2, 0.75
 # Fewest and most bins of a column, and rows of a bin in between: more bins find where a threshold
 # is, and cost time.
 _FEWEST_BINS, _MOST_BINS, _ROWS_OF_BIN = 64, 255, 10
@@ -66,6 +70,10 @@ class Leaves(Component):
     array([[1., 0.],
            [0., 1.]])
     """
+
+    #: How much of the targets the splits by each column explained when the trees were grown, shape
+    #: (n_inputs,); None if they were not grown here.
+    gains: Array | None = None
 
     _parameters = parameters(n_inputs=integer(low=1))
 
@@ -114,8 +122,9 @@ class Leaves(Component):
         return masks_of(self._forest)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without what is found anew for predictions."""
-        return {name: value for name, value in vars(self).items() if name != "_masks"}
+        """Return the state without what is found anew for predictions, or only told when grown."""
+        left_out = ("_masks", "gains")
+        return {name: value for name, value in vars(self).items() if name not in left_out}
 
     def numbers(self, X: ArrayLike) -> NDArray[np.int32]:
         """Numbers of the leaves of rows, shape (n_trees, n_rows)."""
@@ -150,7 +159,8 @@ def grow_leaves(
     weights : ndarray of shape (n_rows,)
         Weights of the rows, above 0.
     n_trees, n_leaves : int
-        Number of trees, and largest number of leaves per tree.
+        Number of trees, and largest number of leaves per tree. The first trees, one for
+        two columns but at most three quarters of all, have four leaves at most.
     seed : int, default=0
         Seed for the half of the rows that each tree sees.
     classes : bool, default=False
@@ -171,19 +181,22 @@ def grow_leaves(
            [0., 1.]])
     """
     counting = float(weights.sum() ** 2 / (weights @ weights))
-    forest = grow(
+    sizes = np.full(n_trees, n_leaves)
+    n_small = min(X.shape[1] // _COLUMNS_A_SMALL, int(_MOST_SMALL * n_trees))
+    sizes[:n_small] = min(_SMALL, n_leaves)
+    forest, gains = grow(
         X,
         targets,
         weights,
-        n_trees=n_trees,
-        n_leaves=n_leaves,
+        n_leaves=sizes,
         n_bins=min(max(_FEWEST_BINS, len(X) // _ROWS_OF_BIN), _MOST_BINS),
         min_weight=min(_MIN_ROWS, counting * _SHARE / _LEAVES_AT_LEAST),
         rate=_RATE,
         share=_SHARE,
-        n_columns=_COLUMNS,
         n_sketches=_SKETCHES,
         seed=seed,
         classes=classes,
     )
-    return Leaves(X.shape[1], *forest)
+    leaves = Leaves(X.shape[1], *forest)
+    leaves.gains = gains
+    return leaves

@@ -91,24 +91,22 @@ def grow(
     targets: Array,
     weights: Array,
     *,
-    n_trees: int,
-    n_leaves: int,
+    n_leaves: Integers,
     n_bins: int,
     min_weight: float,
     rate: float,
     share: float,
-    n_columns: int,
     n_sketches: int,
     seed: int,
     classes: bool = False,
-) -> Forest:
+) -> tuple[Forest, Array]:
     """Grow trees, each on what those before it leave of the targets (squared error).
 
     With classes, each is grown on the gradients of the log loss, whose scores the trees before it
     have raised by Newton steps.
 
-    A tree splits the leaf whose best split explains most. It sees a random share of the rows, some
-    columns and, of many targets, a few random combinations, by which it splits.
+    A tree splits the leaf whose best split explains most. It sees a random share of the rows and,
+    of many targets, a few random combinations, by which it splits.
 
     Parameters
     ----------
@@ -118,8 +116,10 @@ def grow(
         Targets, in units in which they count alike, or class codes.
     weights : ndarray of shape (n_rows,)
         Weights of the rows, above 0.
-    n_trees, n_leaves, n_bins : int
-        How many there are, at most; bins of a column.
+    n_leaves : ndarray of shape (n_trees,) of int
+        Most leaves of each tree.
+    n_bins : int
+        Most bins of a column.
     min_weight : float
         Weight of a leaf at least, if all weigh as many rows of one weight as would count for as
         much: (sum w)^2 / sum w^2.
@@ -127,18 +127,18 @@ def grow(
         Part of what a tree explains that is taken off the targets.
     share : float
         Part of the rows that a tree sees.
-    n_columns : int
-        Largest number of columns that a tree sees.
     n_sketches : int
         Largest number of combinations of targets by which a tree splits, at most 3.
     seed : int
-        Seed for rows, columns and combinations.
+        Seed for rows and combinations.
     classes : bool, default=False
         Whether targets are class codes -1 and +1, one column for two classes.
 
     Returns
     -------
     forest : Forest
+    gains : ndarray of shape (n_columns,)
+        How much of the squared residuals the splits by each column explain.
 
     References
     ----------
@@ -159,26 +159,23 @@ def grow(
     scores = np.tile(scores_of(mean), (len(X) if classes else 0, 1))
     least = _LEAST_GAIN * float(share_of @ np.sum(residuals**2, axis=1))
     generator, n, n_targets = np.random.default_rng(seed), len(X), residuals.shape[1]
+    n_trees = n_leaves.size
     seen = np.empty((n_trees, n), dtype=np.bool_)
-    columns = np.empty((n_trees, min(varying.size, n_columns)), dtype=np.int64)
     mixes = np.zeros((n_trees, n_targets, _LANES - 1))
     n_sketches = min(n_sketches, _LANES - 1)
     mixes[:, :n_sketches, :n_sketches] = np.eye(n_sketches)[:n_targets]
     for tree in range(n_trees):
         seen[tree] = generator.random(n) < share
-        some = varying
-        if varying.size > n_columns:
-            some = np.sort(generator.choice(varying, n_columns, replace=False))
-        columns[tree] = some
         if n_targets > n_sketches:
             mixes[tree, :, :n_sketches] = generator.standard_normal((n_targets, n_sketches))
-    nodes = np.zeros((3, n_trees, 2 * n_leaves - 1), dtype=np.int64)
+    gains = np.zeros(len(cuts))
+    nodes = np.zeros((3, n_trees, 2 * int(n_leaves.max()) - 1), dtype=np.int64)
     sizes = _grow_trees(
         np.ascontiguousarray(codes.T),
         np.array([cut.size + 1 for cut in cuts], dtype=np.int64),
         share_of,
         seen,
-        columns,
+        varying,
         mixes,
         n_leaves,
         float(min_weight),
@@ -188,6 +185,7 @@ def grow(
         scores,
         residuals,
         nodes,
+        gains,
     )
     trees: list[Forest] = []
     n_nodes = n_found = 0
@@ -199,7 +197,7 @@ def grow(
         trees.append(Forest(column, cut, shifted, np.array([n_nodes])))
         n_nodes += size
         n_found += int(is_leaf.sum())
-    return Forest(*(np.concatenate(pieces) for pieces in zip(*trees, strict=True)))
+    return Forest(*(np.concatenate(pieces) for pieces in zip(*trees, strict=True))), gains
 
 
 @jit(nogil=True)
@@ -249,25 +247,27 @@ def _best_split(histogram, n_bins, least_weight):  # type: ignore[no-untyped-def
 @jit(nogil=True)
 def _grow_trees(  # type: ignore[no-untyped-def]
     codes, n_bins, weights, seen, columns, mixes, n_leaves, least_weight, least_gain, rate,
-    targets, scores, residuals, nodes,
+    targets, scores, residuals, nodes, gains,
 ):  # fmt: skip
     """Write columns, bins and children of the nodes of all trees; return how many nodes they have.
 
     Children of leaves are their numbers within the tree. Residuals are changed; with scores of
-    classes, they are the indicators of the classes minus their probabilities.
+    classes, they are the indicators of the classes minus their probabilities. What splits explain
+    is added to the gains of their columns.
     """
     asked, bins, children = nodes
     classes = scores.shape[0] > 0
-    n_targets, n_columns = residuals.shape[1], columns.shape[1]
-    n = residuals.shape[0]
+    n_targets, n_columns = residuals.shape[1], columns.size
+    n, most_leaves = residuals.shape[0], n_leaves.max()
     sizes = np.empty(seen.shape[0], dtype=np.int64)
     most = n_bins.max() if n_columns > 0 else 1
-    histograms = np.empty((n_leaves, n_columns, most, _LANES))
+    histograms = np.empty((most_leaves, n_columns, most, _LANES))
     counted = np.empty((n_columns, most, _LANES))
     values = np.empty((n, _LANES))
     rows, right = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    node, start, stop, column, bin = np.empty((5, n_leaves), dtype=np.int64)
-    gain, (sums, weight) = np.empty(n_leaves), np.empty((2, n_leaves, n_targets))
+    node, start, stop, column, bin = np.empty((5, most_leaves), dtype=np.int64)
+    gain, (sums, weight) = np.empty(most_leaves), np.empty((2, most_leaves, n_targets))
+    n_own = n_bins[columns]
     for tree in range(seen.shape[0]):
         n_seen = 0
         for r in range(n):
@@ -280,20 +280,20 @@ def _grow_trees(  # type: ignore[no-untyped-def]
                         mixed += mixes[tree, t, lane] * residuals[r, t]
                     values[r, lane] = weights[r] * mixed
                 values[r, _LANES - 1] = weights[r]
-        own, mine, n_own = columns[tree], asked[tree], n_bins[columns[tree]]
+        mine = asked[tree]
         mine[:] = -1
         leaves, made = 1, 1
         node[0], start[0], stop[0], gain[0] = 0, 0, n_seen, 0.0
         if n_columns > 0:
-            _count(codes, own, values, rows[:n_seen], n_targets == 1, histograms[0])
+            _count(codes, columns, values, rows[:n_seen], n_targets == 1, histograms[0])
             gain[0], column[0], bin[0] = _best_split(histograms[0], n_own, least_weight)
-        while leaves < n_leaves:
+        while leaves < n_leaves[tree]:
             leaf = 0
             for other in range(1, leaves):
                 leaf = other if gain[other] > gain[leaf] else leaf
             if gain[leaf] <= least_gain:
                 break
-            code, last = codes[:, own[column[leaf]]], bin[leaf]
+            code, last = codes[:, columns[column[leaf]]], bin[leaf]
             middle, n_right = start[leaf], 0
             for place in range(start[leaf], stop[leaf]):
                 r = rows[place]
@@ -305,7 +305,8 @@ def _grow_trees(  # type: ignore[no-untyped-def]
                     n_right += 1
             for place in range(n_right):
                 rows[middle + place] = right[place]
-            mine[node[leaf]], bins[tree, node[leaf]] = own[column[leaf]], last
+            gains[columns[column[leaf]]] += gain[leaf]
+            mine[node[leaf]], bins[tree, node[leaf]] = columns[column[leaf]], last
             children[tree, node[leaf]] = made
             node[leaf], node[leaves] = made, made + 1
             made += 2
@@ -313,7 +314,7 @@ def _grow_trees(  # type: ignore[no-untyped-def]
             # The smaller half is counted, the other is the rest.
             small, large = (leaf, leaves) if middle - start[leaf] < n_right else (leaves, leaf)
             some = rows[start[small] : stop[small]]
-            _count(codes, own, values, some, n_targets == 1, counted)
+            _count(codes, columns, values, some, n_targets == 1, counted)
             for j in range(n_columns):
                 for b in range(n_own[j]):
                     for lane in range(_LANES):

@@ -217,6 +217,9 @@ Floats = NDArray[np.floating[Any]]
 _MEDIAN_ROWS = 300
 # Index of the ridge to begin with.
 _FIRST_RIDGE = 3
+# Weights of columns from trees are used if they lower the error to this share: the trees have seen
+# the rows that judge.
+_SURELY = 0.9
 
 
 class Pilot(NamedTuple):
@@ -269,13 +272,21 @@ class Pilots:
         self._mean = share @ self._fitted.targets if self._halves else np.zeros(1)
         self._bias = LITTLE if self._halves else bias_of(constant)
 
-    def best(self, family: Family, rounds: int, wide: int, n_components: int) -> Pilot | None:
+    def best(
+        self,
+        family: Family,
+        rounds: int,
+        wide: int,
+        n_components: int,
+        gains: Array | None = None,
+    ) -> Pilot | None:
         """Return the best kernel of a family, with its best map and metrics; None if there is none.
 
         Metrics are repeated: irrelevant columns fade together with their noise, which had hidden
         the effect of the others. Weights of columns follow each other, and directions follow the
         most helpful metric. Metrics keep the length scale of the pilot whose gradients they are
-        made of; only the best then tries others.
+        made of; only the best then tries others. If trees explain different amounts by each column,
+        ``gains``, these are tried as weights, too.
         """
         if family.most_inputs is not None and self._rows.X.shape[1] > family.most_inputs:
             return None
@@ -291,6 +302,8 @@ class Pilots:
         if self._halves:
             for kind in family.metrics:
                 tried += self._behind_metrics(plain, kind, rounds)
+            if gains is not None and "relevance" in family.metrics:
+                tried += self._behind_gains(plain, gains, rounds, min(one.error for one in tried))
             leader = min(tried, key=lambda pilot: pilot.error)
             if leader.metric == "relevance" and "full metric" in family.metrics:
                 tried += self._behind_metrics(leader, "full metric", rounds)
@@ -325,6 +338,21 @@ class Pilots:
                 break
             last = following
         return found
+
+    def _behind_gains(self, plain: Pilot, gains: Array, rounds: int, least: float) -> list[Pilot]:
+        """Return pilots that begin with columns weighted as trees use them; none if none helps.
+
+        On few rows, gradients along the columns that matter do not stand out of the noise of many
+        others. Trees see all rows.
+        """
+        if plain.map.n_outputs != gains.size or not gains.any():
+            return []
+        map = plain.map.then(ard_metric(np.diag(gains**2)))
+        name = f"{plain.name}, gains of trees"
+        first = self._best_length(plain.family, name, map, plain)._replace(metric="relevance")
+        if first.error > _SURELY * least:
+            return []
+        return [first, *self._behind_metrics(first, "relevance", rounds)]
 
     def _best_length(
         self,
@@ -665,6 +693,8 @@ class RaceSettings(NamedTuple):
     wide, n_components : int, default=64 and 40
         Number of inputs above which principal components are tried and cells are not used, and the
         number of components.
+    many : int, default=16
+        Number of inputs from which trees tell which columns may matter.
     """
 
     small: int = 2000
@@ -687,6 +717,7 @@ class RaceSettings(NamedTuple):
     alone_rows: int = 416
     wide: int = 64
     n_components: int = 40
+    many: int = 16
 
 
 #: Settings that estimators use.
@@ -816,6 +847,7 @@ def race(
     *,
     cells: bool = True,
     block: int = 1,
+    gains: Array | None = None,
     settings: RaceSettings = DEFAULT,
 ) -> RaceResult:
     """Find the kernel, the metric and the length scale that predict the first rows best.
@@ -832,13 +864,15 @@ def race(
         Whether cells race as well.
     block : int, default=1
         Number of rows that stay together, in fitting and in judging.
+    gains : ndarray of shape (n_features,), default=None
+        How much trees explain by each column, as a further metric to try.
     settings : RaceSettings
         Settings of the race.
     """
     expected = len(rows) if n_rows is None else n_rows
     exact = expected <= settings.small
     constant = offset_variance(rows)
-    families, plain, finalists, table = _race_of_families(rows, constant, block, settings)
+    families, plain, finalists, table = _race_of_families(rows, constant, block, gains, settings)
     local: tuple[Candidate, ...] = ()
     if cells and not exact and expected >= 2 * settings.cell_rows:
         others = [one for one in families if one.family not in {f.family for f in finalists}]
@@ -849,7 +883,7 @@ def race(
 
 
 def _race_of_families(
-    rows: Rows, constant: float, block: int, settings: RaceSettings
+    rows: Rows, constant: float, block: int, gains: Array | None, settings: RaceSettings
 ) -> tuple[list[Candidate], Candidate | None, tuple[Candidate, ...], list[dict[str, Any]]]:
     """Race of exact pilots on half of the rows.
 
@@ -867,7 +901,7 @@ def _race_of_families(
     fitted, fewest = settings.pilot_rows // 2, settings.fewest_for_metrics
     few = len(rows) < settings.fewest_for_metrics
     names = ("gaussian",) if few else settings.families
-    how = settings.rounds, settings.wide, settings.n_components
+    how = settings.rounds, settings.wide, settings.n_components, gains
     some = rows[: _JUDGED * fitted]
 
     def compete(name: str) -> tuple[Pilot | None, Pilots]:

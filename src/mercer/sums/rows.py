@@ -60,6 +60,10 @@ class Rows(Recorded):
         """Inputs, targets and weights."""
         return tuple(array for name, array in vars(self).items() if name != "groups")
 
+    def equals(self, other: Self) -> bool:
+        """Return whether inputs, targets and weights are the same, to the last bit."""
+        return all(map(np.array_equal, self.arrays, other.arrays))
+
     def _each(self, change: Callable[[Any], Any]) -> Self:
         """Return rows with a function applied to each array."""
         arrays: Any = {n: a if a is None else change(a) for n, a in vars(self).items()}

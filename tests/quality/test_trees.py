@@ -17,6 +17,7 @@ from mercer.default import DefaultLearner
 from mercer.expansions import Auto
 from mercer.functions.sum_of_components import component_from_state, component_to_state
 from mercer.maps import Leaves
+from mercer.maps import leaves as maps_leaves
 from mercer.maps.leaves import grow_leaves
 from mercer.numerics.trees import binned, grow
 from mercer.sums import LeafBasis, LeafFeatures, Rows, Statistics, TreesPart
@@ -118,6 +119,21 @@ def test_small_trees_come_first_where_columns_are_many(n_columns, n_small):
     assert np.diff(leaves.starts).tolist() == [4] * n_small + [9] * (20 - n_small)
     assert leaves.gains.argsort()[-2:].tolist() in ([0, 1], [1, 0])
     assert pickle.loads(pickle.dumps(leaves)).gains is None
+
+
+def test_many_columns_have_fewer_bins(monkeypatch):
+    asked = []
+
+    def noted(*args, n_bins, **more):
+        asked.append(n_bins)
+        return grow(*args, n_bins=n_bins, **more)
+
+    monkeypatch.setattr(maps_leaves, "grow", noted)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(3000, 300)), rng.normal(size=(3000, 1))
+    for n_columns in (10, 64, 128, 300):
+        grow_leaves(X[:, :n_columns], y, np.ones(3000), n_trees=1, n_leaves=2)
+    assert asked == [255, 255, 128, 64]
 
 
 def test_leaves_weigh_what_they_must():

@@ -25,8 +25,8 @@ _RATE, _SHARE, _SKETCHES = 0.1, 0.5, 3
 # a rule.
 _SMALL, _COLUMNS_A_SMALL, _MOST_SMALL = 4, 2, 0.75
 # Fewest and most bins of a column, and rows of a bin in between: more bins find where a threshold
-# is, and cost time.
-_FEWEST_BINS, _MOST_BINS, _ROWS_OF_BIN = 64, 255, 10
+# is, and cost time. So many columns have fewer bins, of about so many together.
+_FEWEST_BINS, _MOST_BINS, _ROWS_OF_BIN, _ALL_BINS = 64, 255, 10, 16_384
 
 
 class Leaves(Component):
@@ -184,12 +184,13 @@ def grow_leaves(
     sizes = np.full(n_trees, n_leaves)
     n_small = min(X.shape[1] // _COLUMNS_A_SMALL, int(_MOST_SMALL * n_trees))
     sizes[:n_small] = min(_SMALL, n_leaves)
+    most_bins = min(len(X) // _ROWS_OF_BIN, _MOST_BINS, _ALL_BINS // X.shape[1])
     forest, gains = grow(
         X,
         targets,
         weights,
         n_leaves=sizes,
-        n_bins=min(max(_FEWEST_BINS, len(X) // _ROWS_OF_BIN), _MOST_BINS),
+        n_bins=max(_FEWEST_BINS, most_bins),
         min_weight=min(_MIN_ROWS, counting * _SHARE / _LEAVES_AT_LEAST),
         rate=_RATE,
         share=_SHARE,

@@ -20,10 +20,10 @@ Array = NDArray[np.float64]
 # targets.
 _MIN_ROWS, _LEAVES_AT_LEAST = 20, 32
 _RATE, _SHARE, _SKETCHES = 0.1, 0.5, 3
-# Leaves of a small tree, columns for each, and the largest share of small trees. These come first:
-# what single columns say is learned before combinations, for in many columns noise soon looks like
-# a rule.
-_SMALL, _COLUMNS_A_SMALL, _MOST_SMALL = 4, 2, 0.75
+# Leaves of a small tree, columns at which all trees would be small, and the largest share of them.
+# These come first: what single columns say is learned before combinations, for in many columns
+# noise soon looks like a rule.
+_SMALL, _ALL_SMALL, _MOST_SMALL = 4, 200, 0.75
 # Fewest and most bins of a column, and rows of a bin in between: more bins find where a threshold
 # is, and cost time. So many columns have fewer bins, of about so many together.
 _FEWEST_BINS, _MOST_BINS, _ROWS_OF_BIN, _ALL_BINS = 64, 255, 10, 16_384
@@ -159,8 +159,8 @@ def grow_leaves(
     weights : ndarray of shape (n_rows,)
         Weights of the rows, above 0.
     n_trees, n_leaves : int
-        Number of trees, and largest number of leaves per tree. The first trees, one for
-        two columns but at most three quarters of all, have four leaves at most.
+        Number of trees, and largest number of leaves per tree. The first ones have four at most:
+        of 100 trees one for two columns, and no more than 75.
     seed : int, default=0
         Seed for the half of the rows that each tree sees.
     classes : bool, default=False
@@ -182,7 +182,7 @@ def grow_leaves(
     """
     counting = float(weights.sum() ** 2 / (weights @ weights))
     sizes = np.full(n_trees, n_leaves)
-    n_small = min(X.shape[1] // _COLUMNS_A_SMALL, int(_MOST_SMALL * n_trees))
+    n_small = min(n_trees * X.shape[1] // _ALL_SMALL, int(n_trees * _MOST_SMALL))
     sizes[:n_small] = min(_SMALL, n_leaves)
     most_bins = min(len(X) // _ROWS_OF_BIN, _MOST_BINS, _ALL_BINS // X.shape[1])
     forest, gains = grow(

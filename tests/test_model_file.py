@@ -355,6 +355,7 @@ FORGERIES = {
     ("model", "learner", "function", "arrays", "self_kernel"): [
         np.zeros(3),
         np.zeros(9, np.float32),
+        np.full(9, 2.0),  # a Gaussian's are 1
     ],
     ("model", "learner", "function", "arrays", "weights"): [
         np.zeros((9, 1)),
@@ -363,6 +364,9 @@ FORGERIES = {
     ("model", "learner", "function", "arrays", "inverse"): [
         np.zeros(44),
         np.zeros(45, np.float32),
+        np.zeros(45),
+        np.eye(9)[np.tril_indices(9)],  # of other points
+        np.full(45, 1e300),
         None,
     ],
     ("model", "learner", "history", "numbers", "open_steps"): [-1, 10**6, None],
@@ -391,6 +395,24 @@ def test_a_ring_whose_oldest_slot_lies_outside_is_refused(tmp_path):
     model_file.write_state(path, state)
     with pytest.raises(ValueError, match="do not fit together"):
         load_model(path)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_inverses_that_were_updated_often_are_taken_for_those_of_the_points(tmp_path, dtype):
+    rows = np.random.default_rng(0).normal(size=(3000, 2)).astype(dtype)
+    expansion = KOMP(tolerance=1e-4, max_size=60)
+    model = KernelRegressor(kernel=Gaussian(0.7), expansion=expansion, random_state=0)
+    model.fit(rows, np.sin(3.0 * rows[:, 0])).save(tmp_path / "model")
+    assert load_model(tmp_path / "model").model_order_ == model.model_order_ > 40
+
+
+def test_coefficients_that_leave_the_range_of_numbers_give_no_answers(saved, tmp_path):
+    state = model_file.read_state(saved)
+    weights = at(state, "model", "learner", "function", "arrays")["weights"]
+    weights[:] = 1.7e308
+    model_file.write_state(tmp_path / "large", state)
+    with pytest.raises(ValueError, match=r"f is not finite at row \d.*Rescale"):
+        load_model(tmp_path / "large").predict(X)
 
 
 def test_a_file_of_no_state_is_refused(tmp_path):

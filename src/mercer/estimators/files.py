@@ -16,6 +16,7 @@ from mercer.estimators.kept_rows import HeldOutRows, kept_from_state, kept_until
 from mercer.estimators.start import AVERAGING
 from mercer.estimators.targets import Classes, LossTargets
 from mercer.expansions import Expansion
+from mercer.functions import Function
 from mercer.kernels import Kernel
 from mercer.learning import AutomaticStep
 from mercer.maps import Affine
@@ -229,6 +230,8 @@ def of_state(cls: Any, state: dict[str, Any]) -> Any:
     problem = model._problem_of(plan, kernel, automatic, values["averaging"], dtype)
     model._adopt(problem)
     model.learner_.restore(values["learner"])
+    if isinstance(model.learner_.function, Function):
+        model.learner_.function.check_restored()
     if model.learner_.function.n_outputs != problem.n_outputs:
         raise ValueError("the number of outputs does not match the targets")
     if values["calibration"] is not None:

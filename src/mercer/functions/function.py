@@ -108,6 +108,15 @@ class Function(ABC):
             If the arrays do not fit together.
         """
 
+    def check_restored(self) -> None:  # noqa: B027  some have nothing to check
+        """Check what was restored from a file, in which anything may stand.
+
+        Raises
+        ------
+        ValueError
+            If what depends on the points is not that of these points.
+        """
+
 
 def dense_rows(X: Any, dtype: DTypeLike, precision: str) -> NDArray[np.floating]:
     """Return rows as a dense array of the type that a ``precision`` computes in.

@@ -50,6 +50,9 @@ _CHUNK = 1 << 22
 _ABSORB = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-4}
 # A float32 inverse Gram matrix is trusted while k(d, d) P_jj stays below this.
 _FLOAT32_CONDITIONING = 3e2
+# An inverse Gram matrix that is older than its file's points is off by far more than this, and one
+# that was updated many times by far less.
+_FILE_TOLERANCE = 0.1
 # Above this model order the square-root path is slow enough to tell the user.
 _NOTICEABLE = 300
 
@@ -692,6 +695,32 @@ class KernelExpansion(Function):
         old = -1 - self.arrays.origin[: self.size]
         self.arrays.origin[: self.size] = origin[old]
         self.slots = follow_slots(self.slots, old)
+
+    def check_restored(self) -> None:
+        n = self.size
+        own = np.asarray(self.kernel.diag(self.arrays.points[:n]), np.float64)
+        with np.errstate(all="ignore"):
+            fits = np.allclose(self.arrays.self_kernel[:n], own, rtol=_FILE_TOLERANCE)
+            if fits and self.expansion.needs_inverse:
+                fits = self._off_by() < _FILE_TOLERANCE
+        if not fits:
+            raise ValueError("The kernel matrix in the file is not that of the dictionary.")
+
+    def _off_by(self) -> float:
+        """How far the Gram matrix times the inverse that is kept is from the identity.
+
+        That is looked at along one vector, in time proportional to the square of the points.
+        """
+        n, points = self.size, self.arrays.points[: self.size]
+        half, along = np.tril(self.arrays.inverse[:n, :n]).astype(np.float64), np.cos(np.arange(n))
+        if self.compressor.kind == TRIANGULAR:
+            solved = half.T @ (half @ along)
+        else:
+            solved = half @ along + np.tril(half, -1).T @ along
+        rows = max(1, _CHUNK // max(n, 1))
+        parts = [points[start : start + rows] for start in range(0, n, rows)]
+        again = [self.kernel(part, points) @ solved for part in parts]
+        return float(np.max(np.abs(np.concatenate([*again, np.empty(0)]) - along), initial=0.0))
 
     # -- outputs and state ----------------------------------------------------------------------
 

@@ -353,8 +353,21 @@ class Learner(ABC):
         ----------
         X : ndarray or CSR matrix of shape (n, n_features)
             Points.
+
+        Raises
+        ------
+        ValueError
+            If a row is outside the kernel's domain, or a value is not finite.
         """
-        values: Array = self.current_function().evaluate(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            values: Array = self.current_function().evaluate(X)
+        if not np.isfinite(values).all():
+            at = int(np.argmin(np.isfinite(values).all(axis=1)))
+            raise ValueError(
+                f"f is not finite at row {at}: values of the kernel times coefficients leave the "
+                "range of float64. Rescale the inputs, or the targets of a regression, for example "
+                "with sklearn.preprocessing.StandardScaler, and fit again."
+            )
         return values
 
     @abstractmethod

@@ -385,3 +385,29 @@ def test_a_killed_writer_leaves_a_whole_file(path):
         assert header["count"] in (reported, reported + 1)
         expected = np.arange(1000 + header["count"] % 99_000) + header["count"]
         assert_array_equal(tensors["x"], expected)
+    # What the killed ones had begun is gone with the next that is written.
+    write(path, {}, {})
+    assert os.listdir(path.parent) == ["model.mercer"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks of POSIX")
+def test_two_that_write_one_file_do_not_meet(path):
+    with model_file.replacing(path) as first, model_file.replacing(path) as second:
+        assert first != second
+        first.write_text("first")
+        second.write_text("second")
+    assert path.read_text() == "first"  # which ended last
+    assert os.listdir(path.parent) == ["model.mercer"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links of POSIX")
+def test_links_in_the_place_of_the_unfinished_file_are_not_followed(path):
+    with model_file.replacing(path) as place:
+        place.touch()
+    other = path.with_name("other")
+    other.write_text("not ours")
+    for link in (place.symlink_to, place.hardlink_to):
+        link(other)
+        write(path, {"new": True}, {})
+        assert other.read_text() == "not ours"
+        place.unlink()

@@ -199,8 +199,8 @@ def write_tensors(
 ) -> None:
     """Write a model file atomically: after a crash there is the old file or the new one.
 
-    The bytes depend on the content only. A process killed on the way can leave a file
-    ``.mercer-*.tmp`` in the folder; it may be deleted.
+    The bytes depend on the content only. A process killed on the way leaves a file
+    ``.mercer-*.tmp`` in the folder; the next that writes the same file takes it.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def write_tensors(
     """
     pieces = _encode(header, tensors)
     try:
-        with replacing(path) as temporary, open(temporary, "xb") as file:
+        with replacing(path) as temporary, open(temporary, "wb") as file:
             for piece in pieces:
                 file.write(piece)
     except OSError as error:
@@ -446,7 +446,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    temporary = target.parent / f".mercer-{secrets.token_hex(8)}.tmp"
+    temporary, lock = _unfinished(target)
     try:
         yield temporary
         with open(temporary, "rb") as file:
@@ -459,6 +459,36 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def _unfinished(target: Path) -> tuple[Path, int | None]:
+    """Return a path for the unfinished file of a target, and the descriptor of its lock.
+
+    Its name is made from that of the target, so that the next writer takes what a killed one left.
+    The lock goes with the process. Where another one writes the same target just now, or the
+    system has no locks, the name is a random one.
+    """
+    name = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]
+    temporary = target.with_name(f".mercer-{name}.tmp")
+    with contextlib.suppress(ImportError, OSError):
+        import fcntl
+
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        lock = os.open(temporary, flags, 0o666)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            mine = os.fstat(lock)
+            # Its last writer may have given it the target's name meanwhile.
+            if os.path.samestat(mine, os.stat(temporary)) and mine.st_nlink == 1:
+                return temporary, lock
+        except BaseException:
+            os.close(lock)
+            raise
+        os.close(lock)
+    return target.with_name(f".mercer-{secrets.token_hex(16)}.tmp"), None
 
 
 def _sync_folder(folder: Path) -> None:

@@ -332,6 +332,9 @@ def test_what_was_learned_before_an_error_is_kept(tmp_path, monkeypatch):
     )
     model = load_model(tmp_path / "a.partial.mercer")
     assert model.n_samples_seen_ == training.n_rows_ > 0
+    write_csv(path, np.resize(Z, 300))  # mended: nothing of the failure stays
+    FileTraining(path, "y", warmup_rows=100, options=few).start().run(tmp_path / "a.mercer")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["a.csv", "a.mercer"]
 
 
 def test_the_command_says_it_and_refuses_if_it_is_to_be_strict(tmp_path, capsys):

@@ -55,6 +55,12 @@ def checkpoint_path(out: str | os.PathLike[str]) -> Path:
     return Path(f"{os.fspath(out)}.checkpoint")
 
 
+def partial_path(out: str | os.PathLike[str]) -> Path:
+    """Where the model of the rows before an error is, if the training for ``out`` had one."""
+    place = Path(out)
+    return place.with_name(f"{place.stem}.partial{place.suffix}")
+
+
 def fingerprint(data: str | os.PathLike[str]) -> dict[str, Any]:
     """Tell data files apart without reading them: by names, sizes, columns and types.
 
@@ -530,7 +536,8 @@ class FileTraining(TableTraining):
         self._check_classes()
         self._finished = self.rows_.model
         self._finished.save(out)
-        checkpoint_path(out).unlink(missing_ok=True)
+        for older in (checkpoint_path(out), partial_path(out)):
+            older.unlink(missing_ok=True)
         self._warn_of_unreadable()
         warn_if_no_pairs(self.rows_, self.n_rows_, self.shuffle_buffer)
         return True
@@ -574,7 +581,7 @@ class FileTraining(TableTraining):
         """Write the model of the rows that were learned before an error, and note where."""
         if not self.n_rows_:
             return
-        place = out.with_name(f"{out.stem}.partial{out.suffix}")
+        place = partial_path(out)
         said = f"{self.n_rows_:,} rows had been learned."
         with suppress(Exception):  # for example a single class: then report only the first error
             self._check_classes()

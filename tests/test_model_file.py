@@ -11,6 +11,7 @@ from mercer import KernelClassifier, KernelRegressor, kernels, load_model, losse
 from mercer.expansions import KOMP, Budget, Full, Quantized
 from mercer.kernels import Gaussian
 from mercer.losses import Loss, Squared
+from mercer.numerics.compression import TRIANGULAR
 from mercer.schedules import InverseTime, PowerDecay
 
 RNG = np.random.default_rng(0)
@@ -365,7 +366,6 @@ FORGERIES = {
         np.zeros(44),
         np.zeros(45, np.float32),
         np.zeros(45),
-        np.eye(9)[np.tril_indices(9)],  # of other points
         np.full(45, 1e300),
         None,
     ],
@@ -403,6 +403,15 @@ def test_inverses_that_were_updated_often_are_taken_for_those_of_the_points(tmp_
     expansion = KOMP(tolerance=1e-4, max_size=60)
     model = KernelRegressor(kernel=Gaussian(0.7), expansion=expansion, random_state=0)
     model.fit(rows, np.sin(3.0 * rows[:, 0])).save(tmp_path / "model")
+    assert load_model(tmp_path / "model").model_order_ == model.model_order_ > 40
+
+
+def test_roots_of_ill_conditioned_inverses_are_taken_for_those_of_the_points(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(400, 2))
+    model = KernelRegressor(kernel=Gaussian(3.0), expansion=KOMP(tolerance=0.0), random_state=0)
+    model.fit(rows, np.sin(3.0 * rows[:, 0]))
+    assert model.learner_.function.compressor.kind == TRIANGULAR
+    model.save(tmp_path / "model")
     assert load_model(tmp_path / "model").model_order_ == model.model_order_ > 40
 
 

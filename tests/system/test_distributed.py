@@ -185,7 +185,8 @@ def test_the_model_is_as_good_as_that_of_fit(case, model):
     expected = whole.predict(X_TEST)
     if y.dtype.kind == "U":
         right = np.array(["low", "mid", "top"])[np.digitize(TRUTH, [-0.5, 0.5])]
-        assert np.mean(model.predict(X_TEST) != right) < np.mean(expected != right) + 0.03
+        # Of 300 rows; the standard error of the difference is about .015.
+        assert np.mean(model.predict(X_TEST) != right) < np.mean(expected != right) + 0.05
     else:
         truth = TRUTH if y is WAVE else TWO_TRUTH if y is TWO else np.exp(TRUTH)
         errors = [np.mean((found - truth) ** 2) for found in (model.predict(X_TEST), expected)]
@@ -574,15 +575,15 @@ def test_a_small_model_of_many_rows(rng):
     small = KernelRegressor(expansion=Auto(max_memory=2**20), random_state=0)
     model = here(small, cut(wide, WAVE))
 
-    def points_of(model):
-        parts = model.learner_.function.components
-        return [part.n_points for part in parts if part.form == "cells"]
+    def cells_of(model):
+        return [part for part in model.learner_.function.components if part.form == "cells"]
 
-    sizes = points_of(model)
-    assert sizes
-    assert sum(sizes) * 8 * (60 + 1) <= 2**20 / 2
+    assert cells_of(model)
+    # Rows in single precision, behind maps that leave out columns of no effect.
+    kept = [part.n_points * (part.partition.n_features + 1) * 4 for part in cells_of(model)]
+    assert sum(kept) <= 2**20
     large = fit(KernelRegressor(random_state=0), cut(wide, WAVE), engine="here", settings=ROWS_KEPT)
-    assert sum(sizes) < sum(points_of(large))
+    assert sum(kept) < sum(part.n_points * (60 + 1) * 4 for part in cells_of(large))
 
 
 # -- weights ---------------------------------------------------------------------------------------

@@ -50,9 +50,9 @@ _CHUNK = 1 << 22
 _ABSORB = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-4}
 # A float32 inverse Gram matrix is trusted while k(d, d) P_jj stays below this.
 _FLOAT32_CONDITIONING = 3e2
-# An inverse Gram matrix that is older than its file's points is off by far more than this, and one
-# that was updated many times by far less.
-_FILE_TOLERANCE = 0.1
+# How far what a file says of its kernel matrix may be off by rounding, and the worst conditioning
+# that there can be.
+_FILE_TOLERANCE, _WORST_IN_FILES = 0.1, 1e16
 # Above this model order the square-root path is slow enough to tell the user.
 _NOTICEABLE = 300
 
@@ -702,25 +702,30 @@ class KernelExpansion(Function):
         with np.errstate(all="ignore"):
             fits = np.allclose(self.arrays.self_kernel[:n], own, rtol=_FILE_TOLERANCE)
             if fits and self.expansion.needs_inverse:
-                fits = self._off_by() < _FILE_TOLERANCE
+                fits = self._may_be_inverse(own)
         if not fits:
             raise ValueError("The kernel matrix in the file is not that of the dictionary.")
 
-    def _off_by(self) -> float:
-        """How far the Gram matrix times the inverse that is kept is from the identity.
+    def _may_be_inverse(self, own: Array) -> bool:
+        """Whether what is kept has what each inverse of a kernel matrix has.
 
-        That is looked at along one vector, in time proportional to the square of the points.
+        Its diagonal is at least that of the inverse of the diagonal. No entry is larger than the
+        root of the product of the two on the diagonal. To multiply the matrices says no more:
+        rounding hides what ill-conditioned dictionaries are.
         """
-        n, points = self.size, self.arrays.points[: self.size]
-        half, along = np.tril(self.arrays.inverse[:n, :n]).astype(np.float64), np.cos(np.arange(n))
+        kept = np.tril(self.arrays.inverse[: self.size, : self.size]).astype(np.float64)
         if self.compressor.kind == TRIANGULAR:
-            solved = half.T @ (half @ along)
+            positive, diagonal = np.diag(kept) > 0.0, np.sum(kept**2, axis=0)
         else:
-            solved = half @ along + np.tril(half, -1).T @ along
-        rows = max(1, _CHUNK // max(n, 1))
-        parts = [points[start : start + rows] for start in range(0, n, rows)]
-        again = [self.kernel(part, points) @ solved for part in parts]
-        return float(np.max(np.abs(np.concatenate([*again, np.empty(0)]) - along), initial=0.0))
+            positive, diagonal = np.diag(kept) > 0.0, np.diag(kept)
+            most = (1.0 + _FILE_TOLERANCE) * np.sqrt(np.outer(diagonal, diagonal))
+            positive &= (np.abs(kept) <= most).all(axis=1)
+        share = diagonal * own
+        return bool(
+            positive.all()
+            and (share > 1.0 - _FILE_TOLERANCE).all()
+            and (share < _WORST_IN_FILES).all()
+        )
 
     # -- outputs and state ----------------------------------------------------------------------
 

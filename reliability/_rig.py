@@ -1,0 +1,139 @@
+"""What the rigs share: child processes that may die, counts of what came out, and the page.
+
+A *case* is a number. It is the seed of all that is random in it, so that a case that broke
+something can be run again alone: ``python reliability/files.py --case 1234``.
+"""
+
+from __future__ import annotations
+
+import os
+
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+import atexit
+import json
+import resource
+import shutil
+import signal
+import tempfile
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn, TextIO
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "reliability" / "results"
+#: A call that takes this long is ended; the case counts as broken.
+PATIENCE_S = 30.0
+_AT_ONCE = 1000  # cases of a child
+
+
+class Late(BaseException):
+    """The alarm of a case that takes too long; no handler of the library catches it."""
+
+
+@dataclass
+class Tally:
+    """How cases ended, and what the broken ones said."""
+
+    ended: Counter[str] = field(default_factory=Counter)
+    broken: list[tuple[int, str]] = field(default_factory=list)
+
+    def add(self, case: int, outcome: str, words: str = "") -> None:
+        """Count a case; ``words`` say what broke, and are empty where nothing did."""
+        self.ended[outcome] += 1
+        if words:
+            self.broken.append((case, words))
+
+    @property
+    def n_cases(self) -> int:
+        """Number of cases."""
+        return sum(self.ended.values())
+
+
+@cache
+def scratch() -> Path:
+    """A folder in memory for the files of this process and its children; it goes with them."""
+    folder = tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
+def each_case(run: Callable[[int], str], cases: Sequence[int], memory: int = 0) -> Tally:
+    """Run cases in child processes, each of which goes on until it ends or dies.
+
+    Parameters
+    ----------
+    run : callable
+        Gets a case and returns how it ended, in a few words. An exception of any kind means that
+        the case is broken, and so do a crash and more than :data:`PATIENCE_S` seconds.
+    cases : sequence of int
+        The cases.
+    memory : int, default=0
+        Most bytes of address space beyond those of the process at its start; 0 is no limit.
+    """
+    tally, done = Tally(), 0
+    while done < len(cases):
+        some = cases[done : done + _AT_ONCE]
+        ended, died = _in_child(run, some, memory)
+        for case, outcome, words in ended:
+            tally.add(case, outcome, words)
+        if died:  # in the first case of which nothing was said
+            tally.add(some[len(ended)], "crash", died)
+        done += len(ended) + bool(died)
+    return tally
+
+
+def _in_child(
+    run: Callable[[int], str], cases: Sequence[int], memory: int
+) -> tuple[list[tuple[int, str, str]], str]:
+    """What a child says of its cases, and how it died, if it did before their end."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        _serve(run, cases, memory, os.fdopen(writer, "w", buffering=1))
+    os.close(writer)
+    with os.fdopen(reader) as lines:
+        ended = [tuple(json.loads(line)) for line in lines if line.endswith("\n")]
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return ended, f"the process died ({code})" if len(ended) < len(cases) else ""
+
+
+def _serve(run: Callable[[int], str], cases: Sequence[int], memory: int, out: TextIO) -> NoReturn:
+    """Run cases in the child and never return."""
+    try:
+        if memory:
+            used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (used + memory, used + memory))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        for case in cases:
+            out.write(json.dumps([case, *one(run, case)]) + "\n")
+    finally:
+        os._exit(0)
+
+
+def one(run: Callable[[int], str], case: int) -> tuple[str, str]:
+    """How a case ended, and what broke."""
+    # A handler in Python waits for compiled code, so a second alarm ends the process itself.
+    signal.signal(signal.SIGALRM, _late)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE_S, PATIENCE_S)
+    try:
+        return run(case), ""
+    except Late:
+        return "too slow", f"more than {PATIENCE_S:.0f} s"
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(where.filename).name}:{where.lineno}"
+        return type(error).__name__, f"{type(error).__name__}: {str(error)[:300]} ({place})"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+
+def _late(number: int, frame: Any) -> None:
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    raise Late

@@ -1,0 +1,347 @@
+"""Calls as nobody should make them, of every estimator: odd inputs, targets, weights and options.
+
+*A case.* A small model has learned 40 rows. One method is then called with rows, targets, weights
+or parameters, some of which are odd: other shapes and types, NaN, infinite, enormous and tiny
+numbers, no rows, one row, copies, constants, hundreds of classes, labels of mixed types.
+
+*The promise.* The call ends in an error that says what is wrong, and the model is as it was, to the
+last bit of its state. Or it succeeds; then all numbers that it gives are finite, and so are the
+answers to usual rows after it. Nothing takes more than some seconds.
+
+To run it:
+
+    python reliability/calls.py                      # long: 100,000 calls
+    python reliability/calls.py --short              # seconds
+    python reliability/calls.py --case 1234          # one call, with what it says
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import datetime as dt
+import hashlib
+import json
+import sys
+import warnings
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import _rig  # one thread, before numpy reads the variables
+import numpy as np
+import pandas as pd
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+
+from mercer import (
+    DensityRatio,
+    GaussianProcessRegressor,
+    KernelClassifier,
+    KernelGradient,
+    KernelRanker,
+    KernelRegressor,
+    NoveltyDetector,
+    ValueFunction,
+)
+from mercer.exceptions import DivergenceError
+from mercer.expansions import KOMP, Budget, Dictionary, RandomFeatures
+from mercer.kernels import Gaussian, Linear, Polynomial
+
+KERNEL = Gaussian(1.0)
+N, WIDTH = 40, 3
+_rng = np.random.default_rng(0)
+X = _rng.standard_normal((N, WIDTH))
+Y = np.sin(2.0 * X[:, 0]) + X[:, 1]
+CLASSES = np.digitize(Y, [-0.5, 0.7])
+ASKED = _rng.standard_normal((6, WIDTH))
+SMALL = KOMP(max_size=15)
+MODELS: dict[str, Callable[[], Any]] = {
+    "classifier, default": lambda: KernelClassifier(random_state=0),
+    "regressor, default": lambda: KernelRegressor(random_state=0),
+    "regressor, quantiles": lambda: KernelRegressor("quantile", quantiles=0.8, random_state=0),
+    "classifier, KOMP": lambda: KernelClassifier(kernel=KERNEL, expansion=SMALL, random_state=0),
+    "regressor, KOMP": lambda: KernelRegressor(kernel=KERNEL, expansion=SMALL, random_state=0),
+    "regressor, linear": lambda: KernelRegressor(kernel=Linear(), expansion=SMALL, random_state=0),
+    "regressor, polynomial": lambda: KernelRegressor(
+        kernel=Polynomial(3), expansion=SMALL, random_state=0
+    ),
+    "regressor, budget": lambda: KernelRegressor(
+        "huber", kernel=KERNEL, expansion=Budget(12, "project"), random_state=0
+    ),
+    "classifier, features": lambda: KernelClassifier(
+        kernel=KERNEL, expansion=RandomFeatures(32), random_state=0
+    ),
+    "regressor, dictionary": lambda: KernelRegressor(
+        kernel=KERNEL, expansion=Dictionary(12), random_state=0
+    ),
+    "ranker": lambda: KernelRanker(kernel=KERNEL, expansion=SMALL, random_state=0),
+    "novelty": lambda: NoveltyDetector(0.2, kernel=KERNEL, expansion=SMALL, random_state=0),
+    "value function": lambda: ValueFunction(
+        0.8, "gtd2", kernel=KERNEL, expansion=SMALL, random_state=0
+    ),
+    "density ratio": lambda: DensityRatio(kernel=KERNEL, expansion=SMALL, random_state=0),
+    "gradient": lambda: KernelGradient(
+        kernel=KERNEL, expansion=SMALL, batch_size=10, random_state=0
+    ),
+    "Gaussian process": lambda: GaussianProcessRegressor(
+        KERNEL, noise=0.05, n_features=24, random_state=0
+    ),
+}
+#: Errors that say what is wrong; others are broken cases.
+TOLD = (ValueError, TypeError, DivergenceError, NotFittedError)
+Random = np.random.Generator
+
+
+def usual(name: str) -> tuple[Any, ...]:
+    """Rows and targets that a model takes."""
+    if name.startswith("classifier"):
+        return X, CLASSES
+    if name == "novelty":
+        return (X,)
+    if name == "value function":
+        return X[:-1], Y[:-1], X[1:]
+    if name == "density ratio":
+        return X[:20], X[20:] + 0.5
+    return X, Y
+
+
+@cache
+def fitted(name: str) -> Any:
+    """A model that has learned."""
+    return MODELS[name]().fit(*usual(name))
+
+
+def plain(value: Any) -> Any:
+    """Nested state as text, to the last bit."""
+    if isinstance(value, dict):
+        return {str(key): plain(value[key]) for key in sorted(value, key=str)}
+    if isinstance(value, np.ndarray):
+        return [value.dtype.str, value.shape, hashlib.sha256(value.tobytes()).hexdigest()]
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return repr(value)
+
+
+def digest(model: Any) -> str:
+    """Digest of all that a model is."""
+    return hashlib.sha256(json.dumps(plain(model.to_state())).encode()).hexdigest()
+
+
+# -- odd things -----------------------------------------------------------------------------------
+
+NUMBERS = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e300, -1e300, 1.7e308, 1e-300, 5e-324, 1e155, 1e20)
+INTEGERS = (0, -1, 2**31, 2**53 + 1, 2**63 - 1)
+
+
+def _put(rng: Random, rows: Any, values: tuple[Any, ...]) -> Any:
+    """Put an odd number into some cells, a column, a row, or everywhere."""
+    rows = np.array(rows, dtype=np.float64)
+    if not rows.size:
+        return rows
+    value = values[rng.integers(len(values))]
+    match rng.integers(4):
+        case 0:
+            rows.reshape(-1)[rng.integers(rows.size)] = value
+        case 1:
+            rows[rng.integers(len(rows))] = value
+        case 2:
+            rows[..., -1] = value
+        case _:
+            rows[...] = value
+    return rows
+
+
+ROWS: tuple[Callable[[Random, np.ndarray], Any], ...] = (
+    *(lambda rng, a: a, lambda rng, a: a, lambda rng, a: _put(rng, a, NUMBERS)),
+    lambda rng, a: _put(rng, a, NUMBERS),
+    lambda rng, a: a * rng.choice([1e-300, 1e-30, 1e8, 1e30, 1e155, 1e300]),
+    *(lambda rng, a: a[:0], lambda rng, a: a[:1], lambda rng, a: a[:, :1], lambda rng, a: a[:, :0]),
+    *(lambda rng, a: np.hstack([a, a]), lambda rng, a: a[0], lambda rng, a: a[np.newaxis]),
+    *(lambda rng, a: a.tolist(), lambda rng, a: [[1.0], [1.0, 2.0]], lambda rng, a: None),
+    *(lambda rng, a: 3.0, lambda rng, a: "rows", lambda rng, a: {}, lambda rng, a: []),
+    *(lambda rng, a: a.astype(object), lambda rng, a: a.astype(str), lambda rng, a: a + 1j),
+    *(
+        lambda rng, a: a > 0,
+        lambda rng, a: a.astype(np.float16),
+        lambda rng, a: a.astype(np.float32),
+    ),
+    lambda rng, a: (a * 100).astype(rng.choice([np.int8, np.int64, np.uint64])),
+    lambda rng, a: np.full(a.shape, INTEGERS[rng.integers(len(INTEGERS))]),
+    *(lambda rng, a: sparse.csr_array(a), lambda rng, a: sparse.csc_matrix(a)),
+    *(lambda rng, a: sparse.coo_array(a), lambda rng, a: sparse.csr_array(_put(rng, a, NUMBERS))),
+    *(lambda rng, a: pd.DataFrame(a), lambda rng, a: pd.DataFrame(a, columns=list("abc"))),
+    lambda rng, a: pd.DataFrame(a, columns=["a", "a", "b"]),
+    lambda rng, a: pd.DataFrame(a).astype(object).where(a > 0, None),
+    lambda rng, a: pd.DataFrame(a).assign(town="Bern"),
+    *(lambda rng, a: np.asfortranarray(a), lambda rng, a: a[::-1], lambda rng, a: a[::2]),
+    *(lambda rng, a: np.ma.masked_array(a, a > 0), lambda rng, a: np.repeat(a[:1], len(a), axis=0)),
+    lambda rng, a: np.array([[dt.datetime(2020, 1, 1)] * WIDTH] * len(a)),
+    lambda rng, a: np.array([[Decimal("1.5")] * WIDTH] * len(a)),
+    lambda rng, a: np.array([[Fraction(1, 3)] * WIDTH] * len(a)),
+    lambda rng, a: np.full(a.shape, "2020-01-01", dtype="datetime64[s]"),
+    *(lambda rng, a: iter(a), lambda rng, a: a.view(np.recarray), lambda rng, a: memoryview(a)),
+)
+TARGETS: tuple[Callable[[Random, np.ndarray], Any], ...] = (
+    *(lambda rng, y: y, lambda rng, y: y, lambda rng, y: _put(rng, y, NUMBERS)),
+    *(lambda rng, y: y[:-1], lambda rng, y: y[:0], lambda rng, y: np.zeros_like(y)),
+    *(lambda rng, y: y[:, np.newaxis], lambda rng, y: np.column_stack([y, y]), lambda rng, y: None),
+    *(
+        lambda rng, y: "label",
+        lambda rng, y: 1.0,
+        lambda rng, y: y.astype(str),
+        lambda rng, y: y > 0,
+    ),
+    *(lambda rng, y: y + 1j, lambda rng, y: y.astype(object), lambda rng, y: list(y)),
+    lambda rng, y: np.array(["a", 1, None, 2.5] * len(y), dtype=object)[: len(y)],
+    lambda rng, y: np.array([("a",), 1] * len(y), dtype=object)[: len(y)],
+    *(lambda rng, y: np.arange(len(y)), lambda rng, y: [f"class {i}" for i in range(len(y))]),
+    lambda rng, y: y * rng.choice([1e-300, 1e155, 1e300]),
+    lambda rng, y: np.full(len(y), INTEGERS[rng.integers(len(INTEGERS))]),
+    lambda rng, y: pd.Series(y).astype("category"),
+    lambda rng, y: pd.Series(y, index=np.arange(len(y)) + 7).astype("Float64").where(y > 0),
+    lambda rng, y: np.array(["2020-01-01"] * len(y), dtype="datetime64[D]"),
+    lambda rng, y: np.array([b"a", b"b"] * len(y))[: len(y)],
+    *(lambda rng, y: sparse.csr_array(np.atleast_2d(y)), lambda rng, y: [[1], [2, 3]]),
+)
+WEIGHTS: tuple[Callable[[Random, int], Any], ...] = (
+    *(lambda rng, n: np.ones(n), lambda rng, n: np.zeros(n), lambda rng, n: -np.ones(n)),
+    *(lambda rng, n: rng.random(n), lambda rng, n: np.ones(n + 1), lambda rng, n: 2.0),
+    lambda rng, n: _put(rng, np.ones(n), NUMBERS),
+    *(
+        lambda rng, n: np.full(n, 1e-300),
+        lambda rng, n: np.full(n, 1e300),
+        lambda rng, n: "balanced",
+    ),
+    *(lambda rng, n: ["a"] * n, lambda rng, n: np.ones((n, 2)), lambda rng, n: np.ones(n, object)),
+)
+VALUES: tuple[Any, ...] = (
+    *(None, True, "", "auto", "komp", 0, 1, -1, 3, 10**9, 0.0, 0.5, -0.5, 1e-300, 1e300, np.nan),
+    *(np.inf, [], {}, object(), len, (1, 2), np.ones(3), KERNEL, SMALL, Linear(), "squared", b"x"),
+)
+ASKING = (
+    *("predict", "predict_proba", "decision_function", "score_samples", "log_ratio", "score"),
+    *("predict_one", "predict_proba_one", "learn_one", "partial_dependence", "predict_interval"),
+)
+
+
+def _answers(model: Any) -> list[Any]:
+    methods = ("predict", "predict_proba", "decision_function", "score_samples", "log_ratio")
+    return [getattr(model, name)(ASKED) for name in methods if hasattr(model, name)]
+
+
+def finite(value: Any) -> bool:
+    """Whether all numbers in an answer are finite."""
+    if isinstance(value, dict):
+        return all(map(finite, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(finite, value))
+    array = np.asarray(value)
+    return array.dtype.kind not in "fc" or bool(np.isfinite(array).all())
+
+
+def _one_of(rng: Random, makers: tuple[Callable[..., Any], ...], like: Any) -> Any:
+    return makers[rng.integers(len(makers))](rng, like)
+
+
+def arguments(rng: Random, name: str, method: str) -> tuple[list[Any], dict[str, Any]]:
+    """Odd arguments of a method that learns or is asked."""
+    given, options = list(usual(name)), {}
+    if method in ("fit", "partial_fit", "score"):
+        for place, value in enumerate(given):
+            if rng.random() < 0.6:
+                makers = ROWS if np.ndim(value) == 2 else TARGETS
+                given[place] = _one_of(rng, makers, value)
+        if rng.random() < 0.3:
+            options["sample_weight"] = _one_of(rng, WEIGHTS, len(X))
+        if method == "partial_fit" and name.startswith("classifier") and rng.random() < 0.2:
+            options["classes"] = _one_of(rng, TARGETS, np.arange(4))
+        if rng.random() < 0.1:
+            given = given[:-1]
+        return given, options
+    row = _one_of(rng, ROWS, ASKED)
+    if method.endswith("_one"):
+        row = [row, dict(enumerate(ASKED[0])), ASKED[0], {"a": 1.0}, {0: "x"}][rng.integers(5)]
+        return ([row, VALUES[rng.integers(len(VALUES))]] if "learn" in method else [row]), {}
+    if method == "partial_dependence":
+        return [VALUES[rng.integers(len(VALUES))]], {}
+    if method == "predict_interval":
+        return [row, VALUES[rng.integers(len(VALUES))]], {}
+    return [row], {}
+
+
+def call(case: int) -> str:
+    """Make the call of a case; how it ended."""
+    rng = np.random.default_rng([54, case])
+    name = list(MODELS)[rng.integers(len(MODELS))]
+    model = copy.deepcopy(fitted(name)) if rng.random() < 0.85 else MODELS[name]()
+    is_fitted = hasattr(model, "n_features_in_")
+    if rng.random() < 0.2:
+        some = sorted(model.get_params())
+        try:
+            model.set_params(**{some[rng.integers(len(some))]: VALUES[rng.integers(len(VALUES))]})
+        except TOLD as error:
+            return _told(error)
+    methods = ["partial_fit", "fit", *(one for one in ASKING if hasattr(model, one))]
+    method = methods[rng.integers(2) if rng.random() < 0.5 else rng.integers(len(methods))]
+    if not hasattr(model, method):
+        method = "fit"
+    given, options = arguments(rng, name, method)
+    try:
+        before = digest(model) if is_fitted else ""
+    except TOLD as error:  # parameters that cannot be stored
+        return _told(error)
+    try:
+        answer = getattr(model, method)(*given, **options)
+    except TOLD as error:
+        if is_fitted and method != "fit" and digest(model) != before:
+            raise RuntimeError(f"{name}.{method} failed and changed the model: {error}") from error
+        return _told(error)
+    if answer is not model and not finite(answer):
+        raise RuntimeError(f"{name}.{method} gives numbers that are not finite")
+    if method in ("fit", "partial_fit", "learn_one"):
+        try:
+            if not finite(_answers(model)):
+                raise RuntimeError(f"{name}: answers after {method} are not finite")
+        except TOLD as error:
+            return f"learned, then {_told(error)}"
+    elif is_fitted and digest(model) != before:
+        raise RuntimeError(f"{name}.{method} changed the model")
+    return "done"
+
+
+def _told(error: BaseException) -> str:
+    if len(str(error)) < 15:
+        raise RuntimeError(f"{type(error).__name__} says only {str(error)!r}") from error
+    return "told"
+
+
+def main(arguments: list[str]) -> int:
+    """Make the calls and say what broke."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--short", action="store_true")
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--calls", type=int)
+    parser.add_argument("--case", type=int)
+    options = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    np.seterr(all="ignore")
+    for name in MODELS:
+        _answers(fitted(name))
+    if options.case is not None:
+        print(call(options.case))
+        return 0
+    n = options.calls if options.calls is not None else 500 if options.short else 100_000
+    tally = _rig.each_case(call, range(options.first, options.first + n))
+    print(dict(tally.ended))
+    for case, said in tally.broken[:60]:
+        print(" ", case, said)
+    return int(bool(tally.broken))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

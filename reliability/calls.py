@@ -46,9 +46,11 @@ from mercer import (
     NoveltyDetector,
     ValueFunction,
 )
+from mercer.buffers import FIFO
 from mercer.exceptions import DivergenceError
 from mercer.expansions import KOMP, Budget, Dictionary, RandomFeatures
 from mercer.kernels import Gaussian, Linear, Polynomial
+from mercer.losses import Quantile
 
 KERNEL = Gaussian(1.0)
 N, WIDTH = 40, 3
@@ -61,7 +63,7 @@ SMALL = KOMP(max_size=15)
 MODELS: dict[str, Callable[[], Any]] = {
     "classifier, default": lambda: KernelClassifier(random_state=0),
     "regressor, default": lambda: KernelRegressor(random_state=0),
-    "regressor, quantiles": lambda: KernelRegressor("quantile", quantiles=0.8, random_state=0),
+    "regressor, quantiles": lambda: KernelRegressor(loss=Quantile(0.8), random_state=0),
     "classifier, KOMP": lambda: KernelClassifier(kernel=KERNEL, expansion=SMALL, random_state=0),
     "regressor, KOMP": lambda: KernelRegressor(kernel=KERNEL, expansion=SMALL, random_state=0),
     "regressor, linear": lambda: KernelRegressor(kernel=Linear(), expansion=SMALL, random_state=0),
@@ -77,7 +79,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "regressor, dictionary": lambda: KernelRegressor(
         kernel=KERNEL, expansion=Dictionary(12), random_state=0
     ),
-    "ranker": lambda: KernelRanker(kernel=KERNEL, expansion=SMALL, random_state=0),
+    "ranker": lambda: KernelRanker(kernel=KERNEL, buffer=FIFO(8), expansion=SMALL, random_state=0),
     "novelty": lambda: NoveltyDetector(0.2, kernel=KERNEL, expansion=SMALL, random_state=0),
     "value function": lambda: ValueFunction(
         0.8, "gtd2", kernel=KERNEL, expansion=SMALL, random_state=0

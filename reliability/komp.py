@@ -115,6 +115,8 @@ def distances(
     for x, y in itertools.islice(rows, n_steps):
         row = np.asarray(x, dtype)[np.newaxis]
         model.partial_fit(row, [y])
+        kept = model.dictionary_.dtype  # single precision until the points are too near each other
+        row, points = row.astype(kept), points.astype(kept)
         added = Long(0) if not len(points) else exact(_long(row), _long(points))[0] @ _long(weights)
         step = Long(_step_of(kernel))
         before = np.append((1 - step * Long(SHRINK)) * _long(weights), step * (Long(y) - added))

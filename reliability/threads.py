@@ -1,0 +1,266 @@
+"""One thread learns, eight ask, explain and save; and Ctrl-C in the middle of compiled code.
+
+*Threads.* The answers after each of twenty calls of `partial_fit` are known from a run by one
+thread. Then one thread makes the same calls, and eight others predict, explain, pickle and save
+meanwhile, again and again. Each answer must be that of some state between two calls, to the last
+bit, and no thread may see an older state than before. Seeds change the moments.
+
+*Ctrl-C.* A process learns, and gets SIGINT at a random moment. KeyboardInterrupt must come within a
+second. The model must be as it was before the call, or as after it, to the last bit.
+
+To run it (Linux):
+
+    python reliability/threads.py                    # long
+    python reliability/threads.py --short            # seconds
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import hashlib
+import os
+import pickle
+import random
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import _rig  # one thread for BLAS, before numpy reads the variables
+import numpy as np
+
+from mercer import (
+    GaussianProcessRegressor,
+    KernelClassifier,
+    KernelRanker,
+    KernelRegressor,
+    NoveltyDetector,
+    load_model,
+)
+from mercer.expansions import KOMP, Auto, Budget, Dictionary, RandomFeatures
+from mercer.kernels import Gaussian
+
+KERNEL = Gaussian(1.0)
+N_CALLS, ROWS, WIDTH, N_ASKING, LATEST_S = 20, 25, 2, 8, 1.0
+_rng = np.random.default_rng(0)
+X = _rng.standard_normal((N_CALLS * ROWS, WIDTH))
+Y = np.sin(2.0 * X[:, 0]) + X[:, 1]
+CLASSES = (Y > 0).astype(int)
+ASKED = _rng.standard_normal((5, WIDTH))
+MODELS: dict[str, Callable[[], Any]] = {
+    "classifier, default": lambda: KernelClassifier(random_state=0),
+    "regressor, default of tables": lambda: KernelRegressor(expansion=Auto(), random_state=0),
+    "classifier, KOMP": lambda: KernelClassifier(kernel=KERNEL, expansion=KOMP(), random_state=0),
+    "regressor, budget": lambda: KernelRegressor(
+        kernel=KERNEL, expansion=Budget(20, "merge"), random_state=0
+    ),
+    "regressor, features": lambda: KernelRegressor(
+        kernel=KERNEL, expansion=RandomFeatures(64), random_state=0
+    ),
+    "regressor, dictionary": lambda: KernelRegressor(
+        kernel=KERNEL, expansion=Dictionary(30), random_state=0
+    ),
+    "ranker": lambda: KernelRanker(kernel=KERNEL, expansion=KOMP(), random_state=0),
+    "novelty": lambda: NoveltyDetector(0.2, kernel=KERNEL, expansion=KOMP(), random_state=0),
+    "Gaussian process": lambda: GaussianProcessRegressor(
+        KERNEL, noise=0.05, n_features=24, random_state=0
+    ),
+}
+
+
+def learn(name: str, model: Any, number: int) -> None:
+    """Make one of the calls."""
+    rows = slice(number * ROWS, (number + 1) * ROWS)
+    if name == "novelty":
+        model.partial_fit(X[rows])
+    elif name.startswith("classifier"):
+        model.partial_fit(X[rows], CLASSES[rows], classes=[0, 1])
+    else:
+        model.partial_fit(X[rows], Y[rows])
+
+
+def _bits(*values: Any) -> str:
+    joined = b"".join(np.ascontiguousarray(value).tobytes() for value in values)
+    return hashlib.sha256(joined).hexdigest()
+
+
+def _answers(model: Any) -> str:
+    return _bits(model.predict(ASKED))
+
+
+def _scores(model: Any) -> str:
+    method = next(m for m in ("decision_function", "score_samples", "predict") if hasattr(model, m))
+    return _bits(getattr(model, method)(ASKED))
+
+
+def _pickled(model: Any) -> str:
+    return _answers(pickle.loads(pickle.dumps(model)))
+
+
+def _saved(model: Any) -> str:
+    path = _rig.scratch() / f"{threading.get_ident()}.mercer"
+    model.save(path)
+    return _answers(load_model(path))
+
+
+def _copied(model: Any) -> str:
+    return _answers(copy.deepcopy(model))
+
+
+ASKING: dict[str, Callable[[Any], str]] = {
+    "predict": _answers,
+    "scores": _scores,
+    "pickle": _pickled,
+    "save": _saved,
+    "copy": _copied,
+}
+
+
+def known(name: str) -> dict[str, list[str]]:
+    """Answers after each call, by one thread; each state is asked on a copy."""
+    model, found = MODELS[name](), {way: [] for way in ASKING}
+    for number in range(N_CALLS):
+        learn(name, model, number)
+        for way, ask in ASKING.items():
+            found[way].append(ask(copy.deepcopy(model)))
+    return found
+
+
+def together(name: str, expected: dict[str, list[str]], seed: int) -> int:
+    """Let one thread learn while others ask; how many answers there were."""
+    rng, broken, n = random.Random(seed), [], [0]
+    model, ended = MODELS[name](), threading.Event()
+    learn(name, model, 0)
+
+    def ask(way: str, waits: list[float]) -> None:
+        last = 0
+        for wait in waits:
+            if ended.is_set():
+                return
+            time.sleep(wait)
+            try:
+                answer = ASKING[way](model)
+            except Exception as error:
+                broken.append(f"{way}: {type(error).__name__}: {error}")
+                return
+            places = [place for place, one in enumerate(expected[way]) if one == answer]
+            if not places:
+                broken.append(f"{way}: an answer of no state")
+            elif places[-1] < last:
+                broken.append(f"{way}: an older state than before")
+            else:
+                last = max(last, places[0])
+            n[0] += 1
+
+    threads = []
+    for number in range(N_ASKING):
+        way, waits = list(ASKING)[number % len(ASKING)], [rng.uniform(0, 2e-3) for _ in range(500)]
+        threads.append(threading.Thread(target=ask, args=(way, waits)))
+    for thread in threads:
+        thread.start()
+    for number in range(1, N_CALLS):
+        learn(name, model, number)
+        time.sleep(rng.uniform(0, 2e-3))
+    ended.set()
+    for thread in threads:
+        thread.join()
+    if broken:
+        raise RuntimeError("; ".join(sorted(set(broken))[:3]))
+    if _answers(model) != expected["predict"][-1]:
+        raise RuntimeError("the model at the end is another")
+    return n[0]
+
+
+def interrupted(name: str, seed: int) -> str:
+    """Send SIGINT at a random moment of a long call; when it came, and what the model was."""
+    rng = random.Random(seed)
+    rows = np.random.default_rng(1).standard_normal((4000, WIDTH))
+    targets = np.sin(rows[:, 0])
+    wait = rng.uniform(0.0, 0.3)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            _be_interrupted(name, rows, targets, writer)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as said:
+        said.readline()  # it begins to learn
+        time.sleep(wait)
+        sent = time.monotonic()
+        os.kill(child, signal.SIGINT)
+        words = said.read().split()
+    os.waitpid(child, 0)
+    if not words:
+        raise RuntimeError("it died without a word")
+    outcome, came = words[0], float(words[1])
+    if outcome == "broken":
+        raise RuntimeError("the model is neither as before nor as after the call")
+    if outcome == "interrupted" and came - sent > LATEST_S:
+        raise RuntimeError(f"KeyboardInterrupt came after {came - sent:.1f} s")
+    return outcome
+
+
+def _be_interrupted(name: str, rows: np.ndarray, targets: np.ndarray, out: int) -> None:
+    y = (targets > 0).astype(int) if name.startswith("classifier") else targets
+    given = (rows,) if name == "novelty" else (rows, y)
+    model = MODELS[name]()
+    learn(name, model, 0)
+    before = _scores(copy.deepcopy(model))
+    after = _scores(copy.deepcopy(model).partial_fit(*given))
+    os.write(out, b"begin\n")
+    outcome = "done"
+    try:
+        try:
+            model.partial_fit(*given)
+            time.sleep(0.5)
+        except KeyboardInterrupt:
+            outcome = "interrupted"
+        came = time.monotonic()
+        if _scores(model) not in (before, after):
+            outcome = "broken"
+    except KeyboardInterrupt:
+        outcome, came = "done", time.monotonic()
+    os.write(out, f"{outcome} {came}".encode())
+
+
+def main(arguments: list[str]) -> int:
+    """Run both and say what broke."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--short", action="store_true")
+    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
+    parser.add_argument("--rounds", type=int)
+    options = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    n = options.rounds or (2 if options.short else 50)
+    broken = 0
+    for name in options.models:
+        expected = known(name)
+        tally, answers = _rig.Tally(), 0
+        for seed in range(n):
+
+            def run(seed: int) -> str:
+                nonlocal answers
+                answers += together(name, expected, seed)
+                return "states"
+
+            tally.add(seed, *_rig.one(run, seed))
+        for seed in range(n):
+            tally.add(seed, *_rig.one(lambda seed: interrupted(name, seed), seed))
+        print(f"{name}: {answers} answers, {dict(tally.ended)}", flush=True)
+        for case, said in tally.broken[:8]:
+            print("  ", case, said)
+        broken += len(tally.broken)
+    return int(broken > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

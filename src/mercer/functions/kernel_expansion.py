@@ -714,18 +714,17 @@ class KernelExpansion(Function):
         rounding hides what ill-conditioned dictionaries are.
         """
         kept = np.tril(self.arrays.inverse[: self.size, : self.size]).astype(np.float64)
+        diagonal: Array = np.diag(kept)
+        bounded: Any = True
+        positive = (diagonal > 0.0).all()
         if self.compressor.kind == TRIANGULAR:
-            positive, diagonal = np.diag(kept) > 0.0, np.sum(kept**2, axis=0)
+            diagonal = np.sum(kept**2, axis=0)
         else:
-            positive, diagonal = np.diag(kept) > 0.0, np.diag(kept)
             most = (1.0 + _FILE_TOLERANCE) * np.sqrt(np.outer(diagonal, diagonal))
-            positive &= (np.abs(kept) <= most).all(axis=1)
+            bounded = (np.abs(kept) <= most).all()
         share = diagonal * own
-        return bool(
-            positive.all()
-            and (share > 1.0 - _FILE_TOLERANCE).all()
-            and (share < _WORST_IN_FILES).all()
-        )
+        sound = (share > 1.0 - _FILE_TOLERANCE) & (share < _WORST_IN_FILES)
+        return bool(positive and bounded and sound.all())
 
     # -- outputs and state ----------------------------------------------------------------------
 

@@ -285,6 +285,11 @@ def _no_numbers() -> list[Any]:
     return [np.empty(0, dtype) for dtype in (np.float64, np.float32, np.uint32)]
 
 
+@_inline
+def _clipped(x):  # type: ignore[no-untyped-def]
+    return _FARTHEST if x > _FARTHEST else -_FARTHEST if x < -_FARTHEST else x
+
+
 @_jit
 def _sort_columns(own, counts, columns, lows, highs):  # type: ignore[no-untyped-def]
     """Find the kinds of the columns of a cell, and write what :class:`Points` has of them."""
@@ -296,7 +301,7 @@ def _sort_columns(own, counts, columns, lows, highs):  # type: ignore[no-untyped
         kind, mean, single = 3, 0.0, True
         for i in range(n):
             x = own[i, k]
-            mean += _FARTHEST if x > _FARTHEST else -_FARTHEST if x < -_FARTHEST else x
+            mean += _clipped(x)
             single = single and np.float64(np.float32(x)) == x
             if kind == 3 and x != first:
                 kind, second = 2, x
@@ -338,11 +343,6 @@ def _fill(own, counts, columns, lows, doubles, singles, bits):  # type: ignore[n
                     bits[at] |= np.uint32(1) << np.uint32(j)
             largest = max(largest, size)
     return largest
-
-
-@_inline
-def _clipped(x):  # type: ignore[no-untyped-def]
-    return _FARTHEST if x > _FARTHEST else -_FARTHEST if x < -_FARTHEST else x
 
 
 @_inline

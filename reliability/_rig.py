@@ -11,6 +11,7 @@ import os
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
+import argparse
 import atexit
 import json
 import resource
@@ -53,6 +54,15 @@ class Tally:
     def n_cases(self) -> int:
         """Number of cases."""
         return sum(self.ended.values())
+
+
+def parser(words: str | None) -> argparse.ArgumentParser:
+    """Return the command line that all rigs have, with their docstrings as help."""
+    made = argparse.ArgumentParser(
+        description=words, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument("--short", action="store_true")
+    return made
 
 
 @cache

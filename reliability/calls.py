@@ -11,13 +11,12 @@ answers to usual rows after it. Nothing takes more than some seconds.
 To run it:
 
     python reliability/calls.py                      # long: 100,000 calls
-    python reliability/calls.py --short              # seconds
+    python reliability/calls.py --short              # seconds to minutes
     python reliability/calls.py --case 1234          # one call, with what it says
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
 import datetime as dt
 import hashlib
@@ -322,10 +321,7 @@ def _told(error: BaseException) -> str:
 
 def main(arguments: list[str]) -> int:
     """Make the calls and say what broke."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--short", action="store_true")
+    parser = _rig.parser(__doc__)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--calls", type=int)
     parser.add_argument("--case", type=int)

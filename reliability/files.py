@@ -12,13 +12,12 @@ numbers or a ValueError, also after the model has learned more. Nothing takes mo
 To run it:
 
     python reliability/files.py                      # long: 1,000,000 headers, 100,000 models
-    python reliability/files.py --short              # seconds
+    python reliability/files.py --short              # seconds to minutes
     python reliability/files.py --case 1234          # one case, with what it says
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
 import hashlib
 import json
@@ -429,10 +428,7 @@ def _used(name: str, path: Path) -> str:
 
 def main(arguments: list[str]) -> int:
     """Run the cases and keep the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--short", action="store_true")
+    parser = _rig.parser(__doc__)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--headers", type=int)
     parser.add_argument("--models", type=int)

@@ -16,7 +16,6 @@ To run it (Linux):
 
 from __future__ import annotations
 
-import argparse
 import copy
 import hashlib
 import os
@@ -232,10 +231,7 @@ def _be_interrupted(name: str, rows: np.ndarray, targets: np.ndarray, out: int) 
 
 def main(arguments: list[str]) -> int:
     """Run both and say what broke."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--short", action="store_true")
+    parser = _rig.parser(__doc__)
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
     parser.add_argument("--rounds", type=int)
     options = parser.parse_args(arguments)

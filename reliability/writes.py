@@ -20,7 +20,6 @@ To run it (Linux, with a C compiler):
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import ctypes
 import errno
@@ -110,7 +109,6 @@ FIT = ("fit", "rows.csv", "--target", "y", "--out", "model.mercer", "--quiet")
 RESUMED = (*FIT, "--checkpoint-every", "40", "--resume")
 QUANTILES = ("--loss", "quantile", "--quantiles", "0.9")
 PREDICT = ("predict", "table.mercer", "rows.csv", "--out")
-FEATURES = (*RESUMED, *GAUSSIAN, "--expansion", "features", "--n-features", "32")
 STREAM = (
     *("stream", "rows.csv", "--target", "y", "--checkpoint", "state", "--checkpoint-every", "40"),
     *("--out", "model.mercer", "--predictions", "answers.jsonl", "--quiet"),
@@ -299,10 +297,7 @@ class Bench:
 
 def main(arguments: list[str]) -> int:
     """Run the tasks and keep the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--short", action="store_true")
+    parser = _rig.parser(__doc__)
     parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
     parser.add_argument("--kind", choices=list(KINDS))
     parser.add_argument("--at", type=int)

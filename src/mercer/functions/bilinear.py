@@ -628,9 +628,9 @@ class BilinearExpansion(BilinearFunction):
             self.size, self.scale, self.n_steps, self.n_joined, self.age_of_norms, rows_done
         )
 
-    def resume(self, progress: MatrixProgress, slots: Indices) -> None:
+    def resume(self, done: tuple[int, float, int, int, int, int], slots: Indices) -> None:
         """Apply the changes that compiled code made, and the slots that it followed."""
-        self.size, self.scale, self.n_steps, self.n_joined, self.age_of_norms, _ = progress
+        self.size, self.scale, self.n_steps, self.n_joined, self.age_of_norms, _ = done
         self.slots = slots
         self.forget()
 

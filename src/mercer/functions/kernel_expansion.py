@@ -35,7 +35,7 @@ from mercer.numerics.compression import (
     worst_conditioning,
 )
 from mercer.numerics.dense import blas_addresses
-from mercer.numerics.loops import Progress, average, shrink, squared_tolerance
+from mercer.numerics.loops import Done, Progress, average, shrink, squared_tolerance
 from mercer.numerics.risks import Past, mix
 from mercer.records import FLOATS, IfAny, Numbers, Record
 from mercer.validation import integer, positive, truth
@@ -595,13 +595,11 @@ class KernelExpansion(Function):
         """Return the progress of the function, in the form for compiled code."""
         return Progress(self.size, self.oldest, self.scale, self.n_steps, rows_done)
 
-    def resume(
-        self, progress: Progress, slots: Indices | None = None, past: Past | None = None
-    ) -> None:
+    def resume(self, done: Done, slots: Indices | None = None, past: Past | None = None) -> None:
         """Apply the changes that compiled code made to the arrays, and to what else it followed."""
         if slots is not None:
             self.slots = slots
-        self.resume_row(progress.size, progress.oldest, progress.scale, progress.n_steps)
+        self.resume_row(*done[:4])
         if past is not None:
             self.past = Previous.of_compiled(past)
 

@@ -91,7 +91,7 @@ class _SingleRow(NamedTuple):
     watched: Array
 
 
-class KernelLearner(Passing, StepLearner):
+class KernelLearner(StepLearner, Passing):
     """Learner on a kernel expansion; see :class:`Learner` for the parameters."""
 
     # Memory addresses are invalid in another process.
@@ -341,7 +341,7 @@ class KernelLearner(Passing, StepLearner):
         """
         f, b = self.function, self.batch_size
         f.reserve(min(len(rows.inputs) - row, b))
-        progress, reason = run_rows(
+        done, reason = run_rows(
             functions,
             with_code(f.compressor, f.dtype),
             f.arrays,
@@ -354,10 +354,10 @@ class KernelLearner(Passing, StepLearner):
             max_work,
             largest_loss,
         )
-        f.resume(progress)
+        f.resume(done)
         if reason != loops.FINISHED:
-            self._settle(reason, steps, progress.rows_done, f.finish)
-        return int(progress.rows_done)
+            self._settle(reason, steps, done[-1], f.finish)
+        return int(done[-1])
 
     def _run_under_risk(
         self,
@@ -375,7 +375,7 @@ class KernelLearner(Passing, StepLearner):
         f, b = self.function, self.batch_size
         f.reserve(min(len(rows.inputs) - row, b))
         past = no_past(f.dtype) if f.past is None else f.past.compiled(f.arrays)
-        progress, reason = run_under_risk(
+        done, reason = run_under_risk(
             functions,
             with_code(f.compressor, f.dtype),
             f.arrays,
@@ -389,10 +389,10 @@ class KernelLearner(Passing, StepLearner):
             max_work,
             largest_loss,
         )
-        f.resume(progress, past=None if f.past is None else past)
+        f.resume(done, past=None if f.past is None else past)
         if reason != loops.FINISHED:
-            self._settle(reason, steps, progress.rows_done, f.end_half_done)
-        return int(progress.rows_done)
+            self._settle(reason, steps, done[-1], f.end_half_done)
+        return int(done[-1])
 
     def _run_pairs(
         self, functions: Functions, rows: Rows, steps: Steps, row: int, largest_loss: float
@@ -430,17 +430,15 @@ class KernelLearner(Passing, StepLearner):
                 kernels_of_buffer(functions, dictionary.points, f.size, buffered)
                 parts = dictionary, buffered, rules, rows, steps, f.limits(), f.progress(row)
                 if is_matrix:
-                    progress, reason = run_pair_matrices(
+                    done, reason = run_pair_matrices(
                         functions, codes_of(f.kind), *parts, largest_loss
                     )
                 else:
                     averaging = -1.0 if f.averaging is None else f.averaging
                     compressor = with_code(f.compressor, f.dtype)
-                    progress, reason = run_pairs(
-                        functions, compressor, *parts, averaging, largest_loss
-                    )
-                f.resume(progress, buffered.slots)
-                row = progress.rows_done
+                    done, reason = run_pairs(functions, compressor, *parts, averaging, largest_loss)
+                f.resume(done, buffered.slots)
+                row = done[-1]
                 if reason != loops.FINISHED:
                     self._settle(reason, steps, row, f.finish_with_slots)
                 buffered = buffered._replace(slots=f.slots)

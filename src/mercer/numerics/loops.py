@@ -80,6 +80,11 @@ class Progress(NamedTuple):
     rows_done: int  # rows of this call that were learned
 
 
+#: :class:`Progress` as compiled functions return it: for a named tuple Numba runs Python code, and
+#: crashes where that ends in KeyboardInterrupt.
+Done = tuple[int, int, float, int, int]
+
+
 @jit()
 def squared_tolerance(tolerance: float, scale: float) -> float:
     """Squared tolerance in units of the scaled coefficients; negative stays negative (never)."""
@@ -253,7 +258,7 @@ def run_rows(
     averaging: float,
     max_work: int,
     largest_loss: float,
-) -> tuple[Progress, int]:
+) -> tuple[Done, int]:
     """Learn from rows in mini-batches until all are done or Python is needed.
 
     Parameters
@@ -275,7 +280,7 @@ def run_rows(
 
     Returns
     -------
-    progress : Progress
+    progress : tuple
         Where the loop stands now. The step in question is not done when the reason is
         ``NO_ROOM``, ``TOO_LARGE``, ``DIVERGED`` or ``BROKEN_DOWN``; after ``HALF_DONE`` its
         newcomers have joined, but the compression has to be finished on a safer path.
@@ -367,7 +372,7 @@ def run_rows(
         ):
             reason = ILL_CONDITIONED
             break
-    return Progress(size, oldest, scale, n_steps, row), reason
+    return (size, oldest, scale, n_steps, row), reason
 
 
 @jit()
@@ -385,7 +390,7 @@ def run_one_row(  # type: ignore[no-untyped-def]
     reason : int
         As there.
     """
-    progress, reason = run_rows(
+    (size, oldest, scale, n_steps, _), reason = run_rows(
         Functions(*functions),
         Compressor(*compressor),
         Dictionary(*dictionary),
@@ -398,7 +403,7 @@ def run_one_row(  # type: ignore[no-untyped-def]
         1 << 62,
         most,
     )
-    return progress.size, progress.oldest, progress.scale, progress.n_steps, reason
+    return size, oldest, scale, n_steps, reason
 
 
 @jit()
@@ -669,7 +674,7 @@ def run_pairs(
     start: Progress,
     averaging: float,
     largest_loss: float,
-) -> tuple[Progress, int]:
+) -> tuple[Done, int]:
     """Learn from rows one by one, each paired with those in the buffer.
 
     Parameters
@@ -685,7 +690,7 @@ def run_pairs(
 
     Returns
     -------
-    progress : Progress
+    progress : tuple
         Where the loop stands now.
     reason : int
         Why it stopped, as in the row loop. After ``BROKEN_DOWN`` and ``HALF_DONE`` the kernels of
@@ -836,7 +841,7 @@ def run_pairs(
         ):
             reason = ILL_CONDITIONED
             break
-    return Progress(size, oldest, scale, n_steps, row), reason
+    return (size, oldest, scale, n_steps, row), reason
 
 
 @jit()

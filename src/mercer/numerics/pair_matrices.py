@@ -408,7 +408,7 @@ def run_pair_matrices(
     limits: Limits,
     start: MatrixProgress,
     largest_loss: float,
-) -> tuple[MatrixProgress, int]:
+) -> tuple[tuple[int, float, int, int, int, int], int]:
     """Learn from rows one by one, each paired with those in the buffer.
 
     Parameters
@@ -426,7 +426,7 @@ def run_pair_matrices(
 
     Returns
     -------
-    progress : MatrixProgress
+    progress : tuple
         Where the loop stands now.
     reason : int
         Why it stopped, as in the other loops. Before ``UNUSUAL`` nothing of the step is done, and
@@ -544,4 +544,4 @@ def run_pair_matrices(
         if not done:
             reason = HALF_DONE
             break
-    return MatrixProgress(size, scale, n_steps, n_seen, age, row), reason
+    return (size, scale, n_steps, n_seen, age, row), reason

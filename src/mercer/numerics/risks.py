@@ -35,6 +35,7 @@ from mercer.numerics.loops import (
     ILL_CONDITIONED,
     NO_ROOM,
     TOO_LARGE,
+    Done,
     Functions,
     Progress,
     Rows,
@@ -631,7 +632,7 @@ def run_under_risk(
     averaging: float,
     max_work: int,
     largest_loss: float,
-) -> tuple[Progress, int]:
+) -> tuple[Done, int]:
     """Learn from rows in mini-batches under a risk until all are done or Python is needed.
 
     Parameters
@@ -645,7 +646,7 @@ def run_under_risk(
 
     Returns
     -------
-    progress : Progress
+    progress : tuple
         Where the loop stands now.
     reason : int
         Why it stopped, as there. After ``HALF_DONE`` the slots must still be numbered.
@@ -856,4 +857,4 @@ def run_under_risk(
         ):
             reason = ILL_CONDITIONED
             break
-    return Progress(size, oldest, scale, n_steps, row), reason
+    return (size, oldest, scale, n_steps, row), reason

@@ -6,8 +6,8 @@ says of arrays, bits, bytes, cuts and splices. The seal is made anew each time, 
 what refuses a file.
 
 *The promise.* Such a file is refused by ValueError, or it is a model. Then each call gives finite
-numbers or a ValueError, also after the model has learned more. Nothing takes more than a second or
-100 MB.
+numbers or a ValueError, also after the model has learned more; or a DivergenceError where numbers
+of a file let a step explode. Nothing takes more than a second or 100 MB.
 
 To run it:
 
@@ -415,7 +415,7 @@ def _used(name: str, path: Path) -> str:
     try:
         if not _finite(script.answers_of(model, script.asked(name))):
             raise RuntimeError("an answer is not finite")
-    except ValueError:
+    except (ValueError, DivergenceError):  # rows that waited for more are learned for an answer
         return "an answer refused"
     try:
         script.learn_on(name, model)

@@ -13,6 +13,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from mercer import (
     GaussianProcessRegressor,
@@ -552,7 +553,7 @@ def test_a_single_class_is_sure(rng):
 def test_before_fit_there_is_nothing_to_explain():
     for model in (KernelRegressor(), KernelClassifier(), NoveltyDetector(), KernelRanker()):
         assert not hasattr(model, "feature_importances_")
-        with pytest.raises(AttributeError, match="not fitted yet"):
+        with pytest.raises(NotFittedError, match="not fitted yet"):
             model.explain([[1.0]])
 
 

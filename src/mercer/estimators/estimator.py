@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_array, check_X_y
 from sklearn.utils.validation import validate_data
 
@@ -220,7 +221,7 @@ class Estimator(BaseEstimator):
     def preprocessor_(self) -> TablePreprocessor | None:
         """Encoder of the columns; None if rows are used as they are, or come as a stream."""
         if not hasattr(self, "n_features_in_"):
-            raise AttributeError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
         return self._columns if isinstance(self._columns, TablePreprocessor) else None
 
     @property

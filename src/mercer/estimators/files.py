@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.exceptions import NotFittedError
 
 from mercer.columns import TablePreprocessor
 from mercer.columns.null_values import NullValues
@@ -178,7 +179,7 @@ def state_of(model: Any) -> dict[str, Any]:
         If it is not fitted, or a part cannot be stored without code.
     """
     if not hasattr(model, "learner_"):
-        raise ValueError(f"This {type(model).__name__} is not fitted yet: call `fit` first.")
+        raise NotFittedError(f"This {type(model).__name__} is not fitted yet: call `fit` first.")
     learner, targets, calibration = model.learner_, model.targets_, None
     if model._calibration is not None:
         from mercer.estimators.evidence import calibration_of_now

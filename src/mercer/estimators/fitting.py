@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -1026,7 +1027,7 @@ class KernelEstimator(Estimator):
 
     def _fitted(self) -> Learner:
         if not hasattr(self, "learner_"):
-            raise AttributeError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
         return self.learner_
 
     def _has_gaps(self) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.base import RegressorMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
@@ -655,7 +656,7 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
 
     def _fitted(self) -> FeaturePosterior | DictionaryPosterior | DescentPosterior:
         if not hasattr(self, "posterior_"):
-            raise AttributeError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
         return self.posterior_
 
     def _rows_to_predict(self, X: Any) -> Array:
@@ -708,7 +709,7 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
             If the model is not fitted, or a part cannot be stored without code.
         """
         if not hasattr(self, "posterior_"):
-            raise ValueError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
         posterior: FeaturePosterior | DictionaryPosterior | DescentPosterior = self.posterior_
         # Of the posterior itself: parameters may have been set anew since.
         settings = {name: getattr(posterior, name, None) for name in _SETTINGS.fields}

@@ -50,7 +50,7 @@ LAYERS = [
     {"mercer.features", "mercer.maps"},
     {"mercer.metrics", "mercer.numerics", "mercer.model_file", "mercer.history"},
     {"mercer.records"},
-    {"mercer.component", "mercer.jit", "mercer.pointers", "mercer.threads"},
+    {"mercer.component", "mercer.jit", "mercer.pointers", "mercer.shared", "mercer.threads"},
     {"mercer.validation", "mercer.exceptions"},
 ]  # fmt: skip
 

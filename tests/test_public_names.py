@@ -24,6 +24,7 @@ NAMES = {
         "KernelRanker",
         "KernelRegressor",
         "NoveltyDetector",
+        "SharedModel",
         "ValueFunction",
         "compact",
         "load_model",

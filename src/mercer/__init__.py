@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         ValueFunction,
     )
     from mercer.model_file import load_model
+    from mercer.shared import SharedModel
 
 __version__ = "0.1.0"
 __all__ = [
@@ -31,11 +32,16 @@ __all__ = [
     "KernelRanker",
     "KernelRegressor",
     "NoveltyDetector",
+    "SharedModel",
     "ValueFunction",
     "compact",
     "load_model",
 ]
-_HOMES = {"compact": "mercer.answers.compact", "load_model": "mercer.model_file"}
+_HOMES = {
+    "SharedModel": "mercer.shared",
+    "compact": "mercer.answers.compact",
+    "load_model": "mercer.model_file",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -39,7 +39,6 @@ from mercer.learning.learner import (
     StepsElsewhere,
     StepSize,
     Take,
-    one_at_a_time,
 )
 from mercer.losses import Loss, loss_and_slopes
 from mercer.objectives import Objective
@@ -538,7 +537,7 @@ class DefaultLearner(Learner):
         Rows of a group, and copies of a row, count once: a choice by a hundred rows with five
         copies each fits them as closely as a choice by a hundred rows.
         """
-        with one_at_a_time():
+        with self.one_at_a_time():
             self._solve()
             n, judged = self.solved_at, self.judged
             if judged is None or not 1 < n == len(judged.rows) or not self._are_few(judged.rows):
@@ -890,7 +889,7 @@ class DefaultLearner(Learner):
 
         With ``goes_on``, the level is not computed here, as a later step of the caller does it.
         """
-        with one_at_a_time():
+        with self.one_at_a_time():
             before = self.solved_at
             if self._solve_if_due(now=now):
                 if not goes_on:

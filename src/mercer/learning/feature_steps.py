@@ -31,7 +31,6 @@ from mercer.learning.learner import (
     StepRecord,
     StepsElsewhere,
     Take,
-    one_at_a_time,
     refuse_elsewhere,
 )
 from mercer.learning.loop import cut_pass
@@ -581,7 +580,7 @@ class FeatureLearner(StepLearner):
         waiting = self._waiting
         if waiting is None or self._before_provisional is not None:
             return
-        with one_at_a_time():
+        with self.one_at_a_time():
             if self._before_provisional is not None:
                 return
             # The step is not renewed for every new row, or single rows would cost a step each.

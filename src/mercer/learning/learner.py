@@ -167,15 +167,6 @@ Take = Callable[[NDArray[np.int64]], tuple[Any, Array, Array]]
 # A loss this many times larger than the first one means that the step size is unstable.
 LOSS_GROWTH = 1e12
 
-_ALONE = RLock()
-
-
-@contextmanager
-def one_at_a_time() -> Iterator[None]:
-    """Let in one thread at a time: others may predict, and must not see a model half changed."""
-    with _ALONE, one_blas_thread():
-        yield
-
 
 class StepRecord(NamedTuple):
     """Entry of the history for one step."""
@@ -274,6 +265,7 @@ class Learner(ABC):
         self.n_samples = 0
         self.first = FirstRows()
         self._warned = False
+        self._own = RLock()
 
     @classmethod
     def makes_steps(cls, objective: Objective) -> bool:
@@ -456,6 +448,19 @@ class Learner(ABC):
         """
 
     # -- what all ways share --------------------------------------------------------------------
+
+    @contextmanager
+    def one_at_a_time(self) -> Iterator[None]:
+        """Let in one thread at a time, where an answer ends what learning has put off."""
+        with self._own, one_blas_thread():
+            yield
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: Any = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_own"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _own=RLock())
 
     def _replace_objective(self, objective: Objective) -> None:
         """Set another objective, which takes over the scalars of the last one."""

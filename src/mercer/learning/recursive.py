@@ -44,7 +44,7 @@ def _lacks_squares(objective: Objective, function: Any) -> str | None:
     )
 
 
-class RecursiveLearner(Passing, StepLearner):
+class RecursiveLearner(StepLearner, Passing):
     """Learner of recursive least squares; see :class:`Learner` for the parameters."""
 
     # Memory addresses are invalid in another process.

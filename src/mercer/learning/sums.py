@@ -29,7 +29,6 @@ from mercer.learning.learner import (
     StepSize,
     Take,
     checked_rows,
-    one_at_a_time,
     refuse_elsewhere,
 )
 from mercer.learning.loop import cut_pass
@@ -1154,7 +1153,7 @@ class SecondOrderLearner(StepLearner):
     def current_function(self) -> Any:
         """Return the function; solve first if enough rows arrived since the last solution."""
         if self._is_stale():
-            with one_at_a_time():
+            with self.one_at_a_time():
                 if self._is_stale():
                     self._solve()
         return self.function

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 QUIETLY := --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-system check docs benchmarks clean
+.PHONY: demo test test-system test-reliability check docs benchmarks clean
 
 PYTEST := $(BIN)/python -m pytest --maxprocesses 4 --dist worksteal
 PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
@@ -35,6 +35,9 @@ test: $(VENV)/.dev  ## run the tests of the library that take moments
 
 test-system: $(VENV)/.dev  ## run the others: how good models are, the command, processes, documents
 	$(PYTEST) -n $$(($(PROCESSORS) + 1)) $(SYSTEM)  # they wait for other processes now and then
+
+test-reliability: $(VENV)/.dev  ## try shortly to break what is promised (Linux, a C compiler)
+	$(BIN)/python reliability/run.py --short
 
 check: $(VENV)/.dev  ## what CI runs besides the tests
 	$(BIN)/ruff check .

@@ -18,6 +18,7 @@ import resource
 import shutil
 import signal
 import tempfile
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -31,6 +32,7 @@ RESULTS = ROOT / "reliability" / "results"
 #: A call that takes this long is ended; the case counts as broken.
 PATIENCE_S = 30.0
 _AT_ONCE = 1000  # cases of a child
+_SHOWN = 40  # broken cases that are printed
 
 
 class Late(BaseException):
@@ -56,12 +58,66 @@ class Tally:
         return sum(self.ended.values())
 
 
+class Report:
+    """What a rig found: rows of its table, printed as they come, and kept if that is asked for.
+
+    Parameters
+    ----------
+    rig : str
+        Name of the rig.
+    options : Namespace
+        Of :func:`parser`.
+    """
+
+    def __init__(self, rig: str, options: argparse.Namespace) -> None:
+        self._rig, self._keeps, self._begun = rig, options.keep, time.monotonic()
+        self._rows: list[dict[str, Any]] = []
+        self._broken = 0
+
+    def add(self, row: dict[str, Any], n_broken: int) -> None:
+        """Add a row of the table."""
+        self._rows.append(row)
+        self._broken += n_broken
+        said = (f"{v:.4g}" if isinstance(v, float) else v for v in row.values())
+        print(", ".join(map("{}: {}".format, row, said)), flush=True)
+
+    def add_tally(self, what: str, tally: Tally, **more: Any) -> None:
+        """Add how cases ended, and print what broke."""
+        ended = sorted(tally.ended.items(), key=lambda one: -one[1])
+        words = "; ".join(f"{words} {n:,}" for words, n in ended)
+        row = {"what": what, "cases": tally.n_cases, "broken": len(tally.broken)}
+        self.add({**row, **more, "how they ended": words}, len(tally.broken))
+        for case, said in tally.broken[:_SHOWN]:
+            print("  ", case, said, flush=True)
+
+    def end(self) -> int:
+        """Keep the rows if wanted; 1 if anything broke."""
+        if self._keeps:
+            took = time.monotonic() - self._begun
+            RESULTS.mkdir(exist_ok=True)
+            record = {
+                "hours": round(took / 3600, 2),
+                "environment": _environment(),
+                "rows": self._rows,
+            }
+            place = RESULTS / f"{self._rig}.json"
+            place.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        return int(self._broken > 0)
+
+
+def _environment() -> dict[str, str]:
+    from mercer_reproduction._experiment import environment
+
+    return environment()
+
+
 def parser(words: str | None) -> argparse.ArgumentParser:
     """Return the command line that all rigs have, with their docstrings as help."""
     made = argparse.ArgumentParser(
         description=words, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    made.add_argument("--short", action="store_true")
+    made.add_argument("--short", action="store_true", help="seconds to a minute")
+    made.add_argument("--keep", action="store_true", help="keep the table for the page")
     return made
 
 

@@ -335,10 +335,9 @@ def main(arguments: list[str]) -> int:
         return 0
     n = options.calls if options.calls is not None else 500 if options.short else 100_000
     tally = _rig.each_case(call, range(options.first, options.first + n))
-    print(dict(tally.ended))
-    for case, said in tally.broken[:60]:
-        print(" ", case, said)
-    return int(bool(tally.broken))
+    report = _rig.Report("calls", options)
+    report.add_tally("calls", tally)
+    return report.end()
 
 
 if __name__ == "__main__":

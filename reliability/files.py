@@ -445,14 +445,11 @@ def main(arguments: list[str]) -> int:
         options.headers if options.headers is not None else 2_000 if options.short else 1_000_000
     )
     n_models = options.models if options.models is not None else 500 if options.short else 100_000
-    broken = 0
-    for words, run, n in (("headers", read, n_headers), ("models", use, n_models)):
+    report = _rig.Report("files", options)
+    for words, run, n in (("headers read", read, n_headers), ("models used", use, n_models)):
         tally = _rig.each_case(run, range(options.first, options.first + n), MEMORY)
-        print(words, dict(tally.ended))
-        for case, said in tally.broken[:40]:
-            print(" ", case, said)
-        broken += len(tally.broken)
-    return int(broken > 0)
+        report.add_tally(words, tally)
+    return report.end()
 
 
 if __name__ == "__main__":

@@ -169,12 +169,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--steps", type=int, help="of each kernel, data, type and tolerance")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
-    n, broken = options.steps or (50 if options.short else 16_000), 0
+    n, report = options.steps or (50 if options.short else 16_000), _rig.Report("komp", options)
     for kernel, data, dtype in itertools.product(KERNELS, DATA, (np.float64, np.float32)):
         row = row_of(kernel, data, dtype, n)
-        print(row, flush=True)
-        broken += row["beyond the tolerance"]
-    return int(broken > 0)
+        report.add(row, row["beyond the tolerance"])
+    return report.end()
 
 
 if __name__ == "__main__":

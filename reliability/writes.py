@@ -65,6 +65,9 @@ def library() -> Any:
     """The library that makes calls fail: built, and this script begun again below it."""
     if LIBRARY not in os.environ:
         compiler = (sysconfig.get_config_var("CC") or "cc").split()
+        if shutil.which(compiler[0]) is None:
+            print(f"Nothing is tried: the rig needs a C compiler, and {compiler[0]} is not here.")
+            sys.exit(0 if "--short" in sys.argv else 1)
         built = _rig.scratch() / "faults.so"
         source = Path(__file__).with_name("faults.c")
         subprocess.run(
@@ -308,7 +311,7 @@ def main(arguments: list[str]) -> int:
     base = _rig.scratch() / "base"
     base.mkdir()
     prepare(base)
-    broken = 0
+    report = _rig.Report("writes", options)
     for name in options.tasks:
         bench = Bench(TASKS[name], faults, base)
         if options.at is not None:
@@ -322,15 +325,12 @@ def main(arguments: list[str]) -> int:
         tally = _rig.Tally()
         for number, (kind, at) in enumerate(cases):
             outcome, words = _rig.one(lambda _: bench.fault(at, kind), number)
-            tally.add(number, f"{kind}: {outcome}", words and f"{kind} at {at}: {words}")
+            tally.add(number, outcome, words and f"{kind} at {at}: {words}")
         for seed in range(n_kills):
             outcome, words = _rig.one(bench.kills, seed)
             tally.add(seed, "killed at random: " + ("equal" if not words else outcome), words)
-        print(f"{name}: {bench.n_calls} calls; {dict(sorted(tally.ended.items()))}", flush=True)
-        for case, said in tally.broken[:15]:
-            print("  ", case, said)
-        broken += len(tally.broken)
-    return int(broken > 0)
+        report.add_tally(name, tally, **{"calls of the system": bench.n_calls})
+    return report.end()
 
 
 if __name__ == "__main__":

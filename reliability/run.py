@@ -1,0 +1,129 @@
+"""Run all rigs, or write the page of what they found.
+
+To run it:
+
+    python reliability/run.py --short                # all of them shortly, as CI does
+    python reliability/run.py                        # long: a day; keeps the tables
+    python reliability/run.py files komp             # some of them, long
+    python reliability/run.py --write                # write docs/reliability.md, and run nothing
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import _rig
+
+sys.path.insert(0, str(_rig.ROOT / "benchmarks"))
+_common = importlib.import_module("_common")
+
+HERE = Path(__file__).parent
+PAGE = _rig.ROOT / "docs" / "reliability.md"
+#: Rigs and the promises that they try to break.
+RIGS = {
+    "writes": "No power cut, no full disk loses a model",
+    "files": "A file from a stranger does no harm",
+    "calls": "A wrong call ends in a clear error, and changes nothing",
+    "threads": "Threads see whole states, and Ctrl-C is safe",
+    "komp": "KOMP keeps its tolerance",
+}
+HEAD = """# What was tried to break it
+
+<!-- Written by reliability/run.py; do not edit. -->
+
+Each promise has a program that tries to break it, a *rig*. `reliability/README.md` in the
+repository says how to run one; all of them run shortly in continuous integration. The tables are of
+long runs. What is *broken* in them is open, and [limits](limits.md) says why.
+
+"""
+#: What is not tried, for the end of the page.
+UNTRIED = """## What was not tried
+
+- Machines that lose what fsync has written, and file systems of networks.
+- Memory that runs out in the middle of a call, but for files of strangers.
+- Windows and macOS: the rigs need Linux.
+"""
+
+
+def page() -> str:
+    """Text of docs/reliability.md, from the rigs' docstrings and the committed tables."""
+    tables = {rig: _table(rig) for rig in RIGS}
+    parts = [HEAD + _overview(tables)]
+    for rig, promise in RIGS.items():
+        record = tables[rig]
+        parts.append(f"## {promise}\n\n{_words(rig)}\n")
+        if record is None:
+            parts.append("*No long run is kept yet.*\n")
+            continue
+        machine = ", ".join(f"{name} {value}" for name, value in record["environment"].items())
+        parts.append(f"{_common.markdown(record['rows'])}\n")
+        parts.append(f"*reliability/{rig}.py, {record['hours']:g} hours; {machine}*\n")
+    return "\n".join([*parts, UNTRIED])
+
+
+def _overview(tables: dict[str, Any]) -> str:
+    rows = []
+    for rig, promise in RIGS.items():
+        found = tables[rig]["rows"] if tables[rig] else []
+        link = re.sub(r"[^\w\s-]", "", promise.lower()).replace(" ", "-")
+        rows.append(
+            {
+                "promise": f"[{promise}](#{link})",
+                "tried": f"{sum(_first(row, 'cases', 'steps') for row in found):,}",
+                "broken": sum(_first(row, "broken", "beyond the tolerance") for row in found),
+            }
+        )
+    return str(_common.markdown(rows)) + "\n"
+
+
+def _first(row: dict[str, Any], *names: str) -> int:
+    return next(int(row[name]) for name in names if name in row)
+
+
+def _words(rig: str) -> str:
+    """What a rig's docstring says of it, without its title and its commands."""
+    tree = ast.parse((HERE / f"{rig}.py").read_text(encoding="utf-8"))
+    said = ast.get_docstring(tree) or ""
+    return said.split("\n", 1)[1].split("To run it")[0].strip()
+
+
+def _table(rig: str) -> dict[str, Any] | None:
+    place = _rig.RESULTS / f"{rig}.json"
+    found: dict[str, Any] | None = json.loads(place.read_text()) if place.exists() else None
+    return found
+
+
+def main(arguments: list[str]) -> int:
+    """Run rigs one after the other; 1 if one of them broke something."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("rigs", nargs="*", metavar="RIG", help=f"of {', '.join(RIGS)}")
+    parser.add_argument("--short", action="store_true", help="seconds to a minute each")
+    parser.add_argument("--write", action="store_true", help="write the page, and run nothing")
+    options = parser.parse_args(arguments)
+    if unknown := sorted(set(options.rigs) - set(RIGS)):
+        parser.error(f"no rigs: {', '.join(unknown)}; there are {', '.join(RIGS)}")
+    codes = []
+    for rig in [] if options.write else options.rigs or RIGS:
+        begun = time.monotonic()
+        print(f"-- {rig}", flush=True)
+        how = "--short" if options.short else "--keep"
+        codes.append(subprocess.run([sys.executable, HERE / f"{rig}.py", how]).returncode)
+        print(f"-- {rig}: {time.monotonic() - begun:.0f} s", flush=True)
+    if not options.short:
+        PAGE.write_text(page(), encoding="utf-8")
+    return int(any(codes))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

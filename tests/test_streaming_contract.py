@@ -13,9 +13,15 @@ from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 from conditioning import rounding
-from mercer import KernelClassifier, KernelRegressor, load_model
+from mercer import (
+    GaussianProcessRegressor,
+    KernelClassifier,
+    KernelRanker,
+    KernelRegressor,
+    load_model,
+)
 from mercer.exceptions import DivergenceError
-from mercer.expansions import KOMP, Budget, Full, Quantized
+from mercer.expansions import KOMP, Budget, Dictionary, Full, Quantized, RandomFeatures
 from mercer.kernels import Gaussian, Linear
 from mercer.losses import Hinge
 from mercer.schedules import PowerDecay
@@ -572,3 +578,38 @@ def test_classes_are_told_by_columns_of_all_kinds():
     right = [model.predict_one(row) == ("high" if target > 1.5 else "low")
              for row, target in zip(rows[100:], targets[100:], strict=True)]  # fmt: skip
     assert np.mean(right) > 0.85
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        ("KOMP", "estimators.kept_rows.kept_of"),
+        ("KOMP", "history.History.add"),
+        ("dictionary", "estimators.kept_rows.kept_of"),
+        ("features", "estimators.kept_rows.kept_of"),
+        ("ranker", "history.History.add"),
+        ("ranker", "functions.kernel_expansion.KernelExpansion.snapshot"),
+        ("Gaussian process", "estimators.gaussian_process.kept_of"),
+    ],
+)
+def test_memory_that_runs_out_at_the_end_changes_nothing(monkeypatch, name, where):
+    """What learns in place is undone, or comes after all that may fail (reliability/memory.py)."""
+    options = {"kernel": KERNEL, "random_state": 0}
+    model = {
+        "KOMP": lambda: KernelRegressor(expansion=KOMP(), **options),
+        "dictionary": lambda: KernelRegressor(expansion=Dictionary(20), **options),
+        "features": lambda: KernelRegressor(expansion=RandomFeatures(32), **options),
+        "ranker": lambda: KernelRanker(expansion=KOMP(), **options),
+        "Gaussian process": lambda: GaussianProcessRegressor(n_features=16, **options),
+    }[name]()
+    model.partial_fit(X[:100], TARGETS[:100])
+    before = plain(model.to_state())
+
+    def fail(*args, **kwargs):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"mercer.{where}", fail)
+        with pytest.raises(MemoryError):
+            model.partial_fit(X[100:], TARGETS[100:])
+    assert plain(model.to_state()) == before

@@ -550,8 +550,7 @@ class KernelEstimator(Estimator):
                     self._meet(data)
                     self._tune()
                     self._learn(self.learner_, data, given.held_by)
-            set_ridge(self.learner_.function, self._chosen_ridge())
-            keep_learned(self, data.X, data.weights)
+                set_ridge(self.learner_.function, self._chosen_ridge())
         return self
 
     def _past_of_new(self) -> Array:
@@ -571,6 +570,7 @@ class KernelEstimator(Estimator):
         encoded = self.targets_.encode(data.y, data.groups)
         X = self._image(data.X)
         self.targets_, rows = self.targets_.with_partners(X, encoded, data.weights)
+        keep_learned(self, data.X, data.weights)  # before what is not undone by restored attributes
         if isinstance(learner, DefaultLearner):
             learner.in_time |= held_by.time is not None
             learner.learn(*rows, held_by.groups)

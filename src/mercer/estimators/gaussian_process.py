@@ -301,9 +301,9 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
                         "`fit` with all of them."
                     )
                 X, targets, weights = self._check_rows(X, y, sample_weight, reset=False)
+                self._kept = kept_of(self._kept, X, weights)  # first, as attributes are restored
                 with jobs(self.n_jobs):
                     self.posterior_.learn(X, targets, weights)
-                self._kept = kept_of(self._kept, X, weights)
                 self.posterior_.set_noise(float(self.noise))
             else:
                 self._learn_first(X, y, sample_weight)

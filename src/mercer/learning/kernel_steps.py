@@ -205,38 +205,38 @@ class KernelLearner(StepLearner, Passing):
         rows_per_step = np.full((n + b - 1) // b, b, np.int64)
         rows_per_step[-1] = n - (rows_per_step.size - 1) * b
         targets, weights = (np.require(a, np.float64, _PLAIN) for a in (targets, weights))
-        first = copy.copy(self.first)
-        self.first.look(self.objective, self.function.n_outputs, targets, weights)
-        try:
-            step_sizes, ridges, tolerances = self._plan(rows_per_step, X, targets, weights)
-        except BaseException:
-            self.first = first
-            raise
         n_steps = rows_per_step.size
-        steps = Steps(
-            step_sizes,
-            ridges,
-            tolerances,
-            np.zeros(n),
-            np.zeros(n_steps),
-            np.zeros(n_steps, np.int64),
-        )
-        watched = np.zeros((n_steps, len(self.objective.monitors)))
-        undo = self.function.snapshot(packed=False) if protect and n_steps > 1 else None
-        scalars, slots = self.objective.state(), self.function.slots
+        undo = None
+        if protect and n_steps > 1:
+            undo = copy.deepcopy(vars(self.history)), self.function.snapshot(packed=False)
+        scalars, slots, first = self.objective.state(), self.function.slots, copy.copy(self.first)
         try:
+            self.first.look(self.objective, self.function.n_outputs, targets, weights)
+            step_sizes, ridges, tolerances = self._plan(rows_per_step, X, targets, weights)
+            steps = Steps(
+                step_sizes,
+                ridges,
+                tolerances,
+                np.zeros(n),
+                np.zeros(n_steps),
+                np.zeros(n_steps, np.int64),
+            )
+            watched = np.zeros((n_steps, len(self.objective.monitors)))
             self._run(X, targets, weights, steps, watched)
+            sums = np.add.reduceat(steps.losses, np.arange(0, n, b))
+            self.history.add(
+                rows_per_step, sums, steps.model_orders, steps.errors, step_sizes, watched
+            )
         except BaseException:
             self.first = first
             self.objective.set_state(scalars)
             if undo is not None:
-                self.function.restore(undo)
+                vars(self.history).update(undo[0])
+                self.function.restore(undo[1])
             elif protect:
                 self.function.slots = slots
             raise
         self.n_samples += n
-        sums = np.add.reduceat(steps.losses, np.arange(0, n, b))
-        self.history.add(rows_per_step, sums, steps.model_orders, steps.errors, step_sizes, watched)
         self._warn_if_nothing_learned(tolerances, float(step_sizes[-1]))
 
     def _run(self, X: Any, targets: Array, weights: Array, steps: Steps, watched: Array) -> None:

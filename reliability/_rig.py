@@ -13,10 +13,14 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
 
 import argparse
 import atexit
+import ctypes
 import json
 import resource
 import shutil
 import signal
+import subprocess
+import sys
+import sysconfig
 import tempfile
 import time
 import traceback
@@ -32,6 +36,7 @@ RESULTS = ROOT / "reliability" / "results"
 #: A call that takes this long is ended; the case counts as broken.
 PATIENCE_S = 30.0
 _AT_ONCE = 1000  # cases of a child
+_PRELOADED = "MERCER_PRELOADED"  # path of the library
 _SHOWN = 40  # broken cases that are printed
 
 
@@ -127,6 +132,34 @@ def scratch() -> Path:
     folder = tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
+
+
+def needs(*programs: str) -> None:
+    """End the script if programs are missing: well with ``--short``, as in CI."""
+    missing = [program for program in programs if shutil.which(program) is None]
+    if missing:
+        print(f"Nothing is tried: the rig needs {' and '.join(missing)}, not found here.")
+        sys.exit(0 if "--short" in sys.argv else 1)
+
+
+def preloaded(source: str) -> Any:
+    """A library of C beside this file, loaded before that of C: this script begins again below it.
+
+    Returns
+    -------
+    library : ctypes.CDLL
+        The library; without a C compiler the script ends.
+    """
+    if _PRELOADED not in os.environ:
+        compiler = (sysconfig.get_config_var("CC") or "cc").split()
+        needs(compiler[0])
+        built = scratch() / "preloaded.so"
+        path = Path(__file__).with_name(source)
+        options = ["-shared", "-fPIC", "-O1", "-fno-builtin"]
+        subprocess.run([*compiler, *options, "-o", built, path, "-ldl"], check=True)
+        again = {**os.environ, "LD_PRELOAD": str(built), _PRELOADED: str(built)}
+        sys.exit(subprocess.run([sys.executable, *sys.argv], env=again, check=False).returncode)
+    return ctypes.CDLL(os.environ[_PRELOADED])
 
 
 def each_case(run: Callable[[int], str], cases: Sequence[int], memory: int = 0) -> Tally:

@@ -123,7 +123,7 @@ def plain(value: Any) -> Any:
         return [value.dtype.str, value.shape, hashlib.sha256(value.tobytes()).hexdigest()]
     if isinstance(value, list | tuple):
         return [plain(one) for one in value]
-    return repr(value)
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def digest(model: Any) -> str:

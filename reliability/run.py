@@ -33,6 +33,7 @@ RIGS = {
     "writes": "No power cut, no full disk loses a model",
     "files": "A file from a stranger does no harm",
     "calls": "A wrong call ends in a clear error, and changes nothing",
+    "memory": "Memory that runs out changes nothing",
     "threads": "Threads see whole states, and Ctrl-C is safe",
     "komp": "KOMP keeps its tolerance",
 }
@@ -49,7 +50,7 @@ long runs. What is *broken* in them is open, and [limits](limits.md) says why.
 UNTRIED = """## What was not tried
 
 - Machines that lose what fsync has written, and file systems of networks.
-- Memory that runs out in the middle of a call, but for files of strangers.
+- Memory that stays away: undoing what a call did needs some.
 - Windows and macOS: the rigs need Linux.
 """
 

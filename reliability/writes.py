@@ -21,16 +21,13 @@ To run it (Linux, with a C compiler):
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import itertools
 import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
-import sysconfig
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -58,24 +55,6 @@ KILLS = ("kill-before", "kill-after", "kill-half", "power cut")
 _RESCUED = (".checkpoint", ".partial.mercer")
 #: After these the process cannot remove what it began.
 _CANNOT_CLEAN = ("device gone", "read-only")
-LIBRARY = "MERCER_FAULTS"
-
-
-def library() -> Any:
-    """The library that makes calls fail: built, and this script begun again below it."""
-    if LIBRARY not in os.environ:
-        compiler = (sysconfig.get_config_var("CC") or "cc").split()
-        if shutil.which(compiler[0]) is None:
-            print(f"Nothing is tried: the rig needs a C compiler, and {compiler[0]} is not here.")
-            sys.exit(0 if "--short" in sys.argv else 1)
-        built = _rig.scratch() / "faults.so"
-        source = Path(__file__).with_name("faults.c")
-        subprocess.run(
-            [*compiler, "-shared", "-fPIC", "-O1", "-o", built, source, "-ldl"], check=True
-        )
-        again = {**os.environ, "LD_PRELOAD": str(built), LIBRARY: str(built)}
-        sys.exit(subprocess.run([sys.executable, *sys.argv], env=again, check=False).returncode)
-    return ctypes.CDLL(os.environ[LIBRARY])
 
 
 # -- tasks ----------------------------------------------------------------------------------------
@@ -306,7 +285,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--at", type=int)
     parser.add_argument("--kills", type=int)
     options = parser.parse_args(arguments)
-    faults = library()
+    faults = _rig.preloaded("faults.c")
     warnings.simplefilter("ignore")
     base = _rig.scratch() / "base"
     base.mkdir()

@@ -15,7 +15,7 @@ from mercer.functions.sum_of_components import component_from_state, component_t
 from mercer.kernels import Bias, Cauchy, Gaussian, Laplacian, Mapped, Matern, Partitioned
 from mercer.maps import Affine
 from mercer.numerics.dense import Multiplication
-from mercer.numerics.expansions import Expansion
+from mercer.numerics.expansions import Expansion, gram
 from mercer.sums import CellsPart, GlobalPart, KernelBasis, Rows
 from mercer.threads import jobs
 
@@ -70,6 +70,30 @@ def in_cells(make, n_outputs, n_columns=3, far=0.0, seed=0):
 def packed(kernels, offset, points, coefficients, ranges, compact=False):
     profiles = [kernel.profile._replace(offset=offset) for kernel in kernels]
     return Expansion(profiles, points, coefficients, ranges, compact=compact)
+
+
+@pytest.mark.parametrize("make", KERNELS, ids=NAMES)
+@pytest.mark.parametrize("n", [0, 1, 7, 130])
+def test_half_a_gram_matrix_is_that_of_the_formulas(make, n):
+    """Also far from the origin, with equal and nearly equal rows, and columns without a spread."""
+    rng = np.random.default_rng(n)
+    points = rng.normal(size=(n, 6))
+    points += [1e3, 0.0, -50.0, 0.0, 0.0, 0.0]
+    points[:, 3] = 7.0
+    points[n // 2 : n // 2 + 2] = points[:1]
+    points[n // 3 : n // 3 + 2] += 1e-4
+    points = points.astype(np.float32)
+    kernel = make(3.0)
+    found = gram(points, kernel.profile._replace(offset=0.5))
+    exact = np.array([kernel_values(kernel, x, points.astype(np.float64)) for x in points])
+    assert found.dtype == np.float32
+    assert_allclose(found, np.triu(exact.reshape(n, n) + 0.5), atol=1e-6)
+    points.flags.writeable = False
+    assert_array_equal(
+        gram(np.asfortranarray(points), kernel.profile), gram(points, kernel.profile)
+    )
+    alike = np.ones((3, 2), np.float32)
+    assert_array_equal(gram(alike, kernel.profile), np.triu(np.ones((3, 3))))
 
 
 @pytest.mark.parametrize("far", [0.0, 1e4], ids=["near", "far"])

@@ -522,6 +522,47 @@ def exact_oracle(part, fitted, held, new):
     return paths[best], values
 
 
+def left_out_oracle(part, rows):
+    """Ridge with the least errors of rows, each predicted by a fit to all others of its cell."""
+    images = TARGET_MAP(rows.X)
+    of_row = part.partition.cells(images)
+    errors = np.zeros(len(CELL_RIDGES))
+    for c in range(part.partition.n_cells):
+        A, y = images[of_row == c], rows.targets[of_row == c]
+        K = Gaussian(float(part.partition.length_scales[c]))(A, A) + part.partition.constant
+        for number, ridge in enumerate(CELL_RIDGES):
+            inverse = np.linalg.inv(K + ridge * len(A) * np.eye(len(A)))
+            values = y - inverse @ y / np.diag(inverse)[:, np.newaxis]
+            errors[number] += np.sum((np.clip(values, y.min(axis=0), y.max(axis=0)) - y) ** 2)
+    return CELL_RIDGES[np.argmin(errors)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cells_of_independent_rows_judge_ridges_by_all_of_them(seed, monkeypatch):
+    """A few held out rows say little: here they are wrong and ask for the strongest ridge."""
+    rng = np.random.default_rng(seed)
+    partition = Partitioned(anchors=[[-4.0, 0.0], [4.0, 0.0]], length_scales=[1.0, 1.5])
+    X = TARGET_MAP.shift + rng.normal(size=(200, 2)) * [4.0, 2.0]
+    y = np.sin(X) + 0.1 * rng.normal(size=(200, 2))
+    y[-6:] *= -1.0
+    rows = Rows(X, y, np.ones(200))
+    found, chosen, best = [], {}, CellsPart._best_ridge
+
+    def noted(*given):
+        found.append(best(*given))
+        return found[-1]
+
+    monkeypatch.setattr(CellsPart, "_best_ridge", noted)
+    for name, groups in (("alone", None), ("in groups", np.arange(6)), ("in series", None)):
+        part = CellsPart(partition, TARGET_MAP, 150, 2)
+        part.alone = name != "in series"
+        part.learn(rows[:-6])
+        part.solve(replace(rows[-6:], groups=groups))
+        chosen[name] = found[-1]
+    assert chosen["alone"] == left_out_oracle(part, rows)
+    assert chosen["in groups"] == chosen["in series"] > chosen["alone"]
+
+
 def cut_where_split(part, fitted, held):
     """Whether each cell has rows of both kinds, as the oracle needs."""
     n = part.partition.n_cells

@@ -873,6 +873,8 @@ class DefaultLearner(Learner):
     def _prepare_components(self) -> None:
         for component in self.function.components:
             component.unit = self.targets.unit
+            if isinstance(component, CellsPart):
+                component.alone = self.function.block == 1 and not self.in_time
 
     # -- solving --------------------------------------------------------------------------------
 

@@ -14,7 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.jit import jit
-from mercer.numerics.dense import GROUP, ROWS, aligned, fill_groups, four, keep, products
+from mercer.numerics.dense import (
+    GROUP,
+    ROWS,
+    aligned,
+    blas_addresses,
+    column_products,
+    fill_groups,
+    four,
+    keep,
+    products,
+)
 from mercer.numerics.lanes import (
     N_LANES,
     at_least,
@@ -43,6 +53,10 @@ _PIECE = 1024  # rows in a piece of work for a thread
 _FARTHEST, _FAR = 1e150, 708.0
 # Points up to this squared size are near: of sixteen digits of distances four are lost at most.
 _NEAR = 1e4
+# In single precision, squared distances below this share of both squared sizes are computed from
+# differences.
+_CLOSE = 1e-3
+_BLAS = blas_addresses(np.float32)
 
 _jit = jit(nogil=True, error_model="numpy")
 _inline = jit(nogil=True, error_model="numpy", forceinline=True)
@@ -234,6 +248,34 @@ class Expansion:
         return values
 
 
+def gram(points: NDArray[Any], profile: Profile) -> NDArray[np.float32]:
+    """Return kernel values between points on and above the diagonal, in single precision.
+
+    Below the diagonal are zeros: a Cholesky factor needs half of the matrix, and its other half
+    would take as long as the first.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_points, n_columns)
+        Finite points in float32.
+    profile : Profile
+        The kernel.
+
+    Examples
+    --------
+    >>> gram(np.array([[0.0], [1.0]], np.float32), Profile(LAPLACIAN, 2.0, offset=1.0)).round(3)
+    array([[2.   , 1.135],
+           [0.   , 2.   ]], dtype=float32)
+    """
+    single, n = np.float32, len(points)
+    points = np.ascontiguousarray(points)
+    points = points if points.flags.writeable else points.copy()  # compiled for one type of array
+    values = np.zeros((n, n), single)
+    scale = profile.scale**2 if profile.form == GAUSSIAN else profile.scale
+    _fill_gram(_BLAS, points, profile.form, single(scale), single(profile.offset), values)
+    return values
+
+
 def pack(points: Sequence[NDArray[Any]]) -> tuple[Points, Array]:
     """Return the points of cells in few bytes, and the largest squared distances from centres."""
     n_cells, n_columns = len(points), points[0].shape[1]
@@ -423,6 +465,100 @@ def _to_kernel(values, n, form):  # type: ignore[no-untyped-def]
         for at in range(0, n, N_LANES):
             a = load(values, at)
             store(values, at, _exponential(a) * (a * (a * (1.0 / 3.0) + 1.0) + 1.0))
+
+
+@_inline
+def _single_exponential(a):  # type: ignore[no-untyped-def]
+    """Return exp(-a), 0 <= a <= 87, in single precision, as :func:`_exponential` does."""
+    single, word = np.float32, np.int32
+    bits = a * single(-1.4426950408889634) + single(12582912.0 + 127.0)
+    n = bits - single(12582912.0 + 127.0)
+    r = n * single(2.12194440e-4) + (n * single(-0.693359375) - a)
+    p = r * single(1.9875691500e-4) + single(1.3981999507e-3)
+    p = p * r + single(8.3334519073e-3)
+    p = p * r + single(4.1665795894e-2)
+    p = p * r + single(1.6666665459e-1)
+    p = p * r + single(5.0000001201e-1)
+    p = p * (r * r) + r + single(1.0)
+    return p * word(single(bits).view(word) << word(23)).view(single)
+
+
+@_inline
+def _varied(points, columns):  # type: ignore[no-untyped-def]
+    """Write the columns in which points differ, less their means; return how many they are.
+
+    In a cell of some hundred rows, most flags are the same.
+    """
+    n_found = 0
+    for k in range(points.shape[1]):
+        mean, differ = 0.0, False
+        for i in range(len(points)):
+            mean += points[i, k]
+            differ |= points[i, k] != points[0, k]
+        if differ:
+            centre = np.float32(mean / len(points))
+            for i in range(len(points)):
+                columns[n_found, i] = points[i, k] - centre
+            n_found += 1
+    return n_found
+
+
+@jit(nogil=True, error_model="numpy", fastmath={"contract"})
+def _fill_gram(blas, points, form, scale, offset, values):  # type: ignore[no-untyped-def]
+    """Write kernel values, row by row from the diagonal on, to zeros."""
+    n = len(points)
+    columns = np.empty((points.shape[1], n), np.float32)
+    n_columns = _varied(points, columns)
+    if form != LAPLACIAN and n_columns > 0:
+        column_products(blas, columns[:n_columns], values)
+    none, one, two = np.float32(0.0), np.float32(1.0), np.float32(2.0)
+    far, close = np.float32(87.0), np.float32(_CLOSE)
+    linear = one if form in (MATERN_3_2, MATERN_5_2) else none
+    third = np.float32(1.0 / 3.0) if form == MATERN_5_2 else none
+    sizes = np.zeros(n, np.float32)
+    if form != LAPLACIAN:
+        for i in range(n):
+            sizes[i] = values[i, i]
+    for i in range(n):
+        row, size = values[i, i:], sizes[i]
+        if form == LAPLACIAN:
+            whole = n_columns - n_columns % 4
+            for k in range(0, whole, 4):
+                a, b = columns[k, i:], columns[k + 1, i:]
+                c, d = columns[k + 2, i:], columns[k + 3, i:]
+                p, q, r, s = a[0], b[0], c[0], d[0]
+                for j in range(row.size):
+                    first = abs(p - a[j]) + abs(q - b[j])
+                    row[j] += first + (abs(r - c[j]) + abs(s - d[j]))
+            for k in range(whole, n_columns):
+                a = columns[k, i:]
+                p = a[0]
+                for j in range(row.size):
+                    row[j] += abs(p - a[j])
+        else:
+            theirs, n_close = sizes[i:], np.int32(0)
+            row[0] = none
+            for j in range(1, row.size):
+                both = size + theirs[j]
+                square = both - two * row[j]
+                # Also where an overflow left NaN.
+                n_close += np.int32(not (square >= close * both))
+                row[j] = square
+            if n_close > 0:
+                for j in range(1, row.size):
+                    if not (row[j] >= close * (size + theirs[j])):
+                        s = none
+                        for k in range(n_columns):
+                            t = columns[k, i] - columns[k, i + j]
+                            s += t * t
+                        row[j] = s
+        if form in (EXPONENTIAL, MATERN_3_2, MATERN_5_2):
+            for j in range(row.size):
+                row[j] = np.sqrt(row[j])
+        for j in range(row.size):
+            x = row[j] * scale
+            x = far if x > far else x
+            row[j] = _single_exponential(x) * (x * (x * third + linear) + one) + offset
 
 
 @_inline

@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from mercer.kernels import Kernel, Mapped, Partitioned
 from mercer.kernels.partitioned import rows_by_cell
 from mercer.maps import FixedMap
-from mercer.numerics.expansions import Expansion, Profile
+from mercer.numerics.expansions import Expansion, Profile, gram
 from mercer.records import Passing
 from mercer.sums.ridge import (
     ExactFit,
@@ -80,6 +80,13 @@ class LocalFunction(NamedTuple):
     def penalty(self) -> Any:
         """Return the Gram matrix of the points."""
         return self.features(self.points)
+
+    def upper_penalty(self) -> Any:
+        """Return the Gram matrix of the points, of which only one triangle may be filled."""
+        profile = self.profile
+        if profile is None or self.points.dtype != np.float32:
+            return self.penalty()
+        return gram(self.points, profile)
 
     def features(self, X: Any) -> Any:
         """Return kernel values plus the constant, (n, n_points), in the precision of the points."""
@@ -278,6 +285,14 @@ class Cell:
         alone = self._fitted(self.rows, ridge, most)._replace(range=self.range)
         return alone.evaluate(held.X)
 
+    def left_out(self, held: Rows, ridge: float) -> tuple[Rows, Array]:
+        """Return kept and held out rows, each predicted by a fit to all others."""
+        assert self._pieces is not None
+        rows = Rows.joined([*self._pieces, held])
+        exact, fit, _ = self._exact(rows, ridge)
+        values = rows.targets - exact.left_out(fit, len(rows))
+        return rows, np.clip(values, *wider_range(self.range, held.targets))
+
     def solve(self, held: Rows | None, ridge: float, most: int) -> Array | None:
         """Fit the rows of the cell and held out rows; predictions use this fit from now on.
 
@@ -347,7 +362,7 @@ class Cell:
         dtype: Any = rows.X.dtype if ridge >= _WEAK else np.float64
         while True:
             function = self.function._replace(points=rows.X.astype(dtype, copy=False))
-            exact = ExactRidge(function.penalty(), aged.targets, aged.weights)
+            exact = ExactRidge(function.upper_penalty(), aged.targets, aged.weights)
             fit = exact.fit(ridge, last=True)
             if fit is not None:
                 coefficients = np.ascontiguousarray(fit.coefficients)
@@ -542,6 +557,9 @@ class CellsPart(Passing):
     _resting: Expansion | None = None
     #: Whether cells are split along columns, wherever they are laid out.
     along_columns = True
+    #: Whether rows are independent of each other: then cells that keep them judge ridges by fits
+    #: that leave out one of all their rows. Few held out rows are in a cell, and fewer in ten.
+    alone = False
     # Functions of the cells at the last predictions, and what computes their values.
     _packed: tuple[list[LocalFunction], Callable[[Any, Cells], Array]] | None = None
     _passing: ClassVar[dict[str, Any]] = {"_packed": None}
@@ -811,9 +829,12 @@ class CellsPart(Passing):
         self._wake()
         self._packed = None  # so that functions that are replaced do not stay in memory
         images, members = self.place(held.X)
-        mapped = Rows(images, held.targets, held.weights)
+        mapped = replace(held, X=images)
         ridge = self._best_ridge(mapped, members)
-        mean = self._mean_target()
+        mapped = replace(mapped, groups=None)
+        # Of no use where each cell has rows.
+        lacking = any(cell.n_rows == 0 for cell in self.cells)
+        mean = self._mean_target() if lacking else np.zeros(self.n_outputs)
         predictions = np.tile(mean, (len(held), 1))
 
         def solve(number: int) -> None:
@@ -838,20 +859,27 @@ class CellsPart(Passing):
         return Trial(self.solve(held))
 
     def _best_ridge(self, held: Rows, members: dict[int, NDArray[np.int64]]) -> float:
-        """Return the ridge with the least squared error on held out rows, in a sample of cells."""
+        """Return the ridge with the least squared error on held out rows, in a sample of cells.
+
+        On all rows of these cells, if each may be predicted from all others.
+        """
+        alone = self.alone and held.groups is None and self.forgetting == 1.0
         able = [number for number in sorted(members) if self.cells[number].has_rows]
         n_asked = _ASKED if any(cell.is_filling for cell in self.cells) else _ASKED_SUMS
         places = np.linspace(0, len(able) - 1, min(len(able), n_asked)).astype(int)
-        weights = held.discounted(self.forgetting).weights
+        held = held.discounted(self.forgetting)
 
         def attempt(number: int) -> tuple[float, None]:
             ridge = float(self.ridges[number])
 
             def error_at(place: int) -> float:
-                cell, some = self.cells[able[place]], members[able[place]]
-                values = cell.values_at(held[some], ridge, self.keeps)
-                errors = np.sum(((values - held.targets[some]) / self.unit) ** 2, axis=1)
-                return float(errors @ weights[some])
+                cell, judges = self.cells[able[place]], held[members[able[place]]]
+                if alone and cell.is_filling and len(judges) <= self.keeps:
+                    judges, values = cell.left_out(judges, ridge)
+                else:
+                    values = cell.values_at(judges, ridge, self.keeps)
+                errors = np.sum(((values - judges.targets) / self.unit) ** 2, axis=1)
+                return float(errors @ judges.weights)
 
             return sum(in_order(error_at, places)), None
 

@@ -74,7 +74,8 @@ class ExactRidge:
     Parameters
     ----------
     K : ndarray of shape (n, n)
-        Gram matrix, overwritten. All is computed in its type, float32 or float64.
+        Gram matrix, overwritten; what is below its diagonal is not read. All is computed in its
+        type, float32 or float64.
     targets : ndarray of shape (n, n_outputs)
         Targets y.
     weights : ndarray of shape (n,)

@@ -48,6 +48,8 @@ _TRUSTED = 2
 # Number of cells, spread evenly, whose errors choose the ridge of all cells: if cells keep their
 # rows, and if all have sums.
 _ASKED, _ASKED_SUMS = 10, 64
+# Fewer held out rows in these cells choose by chance.
+_TELLING = 100
 # A full cell keeps its rows if at most this share of them is distinct.
 _REPEATED = 0.75
 # If old rows are forgotten, a cell chooses its points anew after so many times as many rows as
@@ -557,8 +559,7 @@ class CellsPart(Passing):
     _resting: Expansion | None = None
     #: Whether cells are split along columns, wherever they are laid out.
     along_columns = True
-    #: Whether rows are independent of each other: then cells that keep them judge ridges by fits
-    #: that leave out one of all their rows. Few held out rows are in a cell, and fewer in ten.
+    #: Whether rows are independent of each other, so that each may be predicted from all others.
     alone = False
     # Functions of the cells at the last predictions, and what computes their values.
     _packed: tuple[list[LocalFunction], Callable[[Any, Cells], Array]] | None = None
@@ -861,12 +862,15 @@ class CellsPart(Passing):
     def _best_ridge(self, held: Rows, members: dict[int, NDArray[np.int64]]) -> float:
         """Return the ridge with the least squared error on held out rows, in a sample of cells.
 
-        On all rows of these cells, if each may be predicted from all others.
+        If these cells have hardly any, and rows are independent, it is the least error of all
+        rows, each predicted from all others of its cell.
         """
-        alone = self.alone and held.groups is None and self.forgetting == 1.0
         able = [number for number in sorted(members) if self.cells[number].has_rows]
         n_asked = _ASKED if any(cell.is_filling for cell in self.cells) else _ASKED_SUMS
         places = np.linspace(0, len(able) - 1, min(len(able), n_asked)).astype(int)
+        n_judges = sum(len(members[able[place]]) for place in places)
+        alone = self.alone and held.groups is None and self.forgetting == 1.0
+        alone &= n_judges < _TELLING
         held = held.discounted(self.forgetting)
 
         def attempt(number: int) -> tuple[float, None]:

@@ -79,8 +79,8 @@ class Bias(Kernel):
 
     def _add_to(self, K: FloatArray, X: Any, Z: Any) -> None:
         # Without its own matrix: this kernel is a term of most sums.
-        K += self._diagonal(X)[:, np.newaxis]
-        rest = self._diagonal(Z) - X.dtype.type(self.value)
+        K += self._diagonal(self._points(X, "X"))[:, np.newaxis]
+        rest = self._diagonal(self._points(Z, "Z")) - X.dtype.type(self.value)
         if rest.any():  # NaN for rows that are not finite
             K += rest
 

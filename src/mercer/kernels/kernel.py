@@ -172,7 +172,8 @@ def squared_distances(X: FloatArray, Z: FloatArray) -> FloatArray:
                 x2, z2 = _squared_norms_of_both(X, Z)
         D = inner_products(X, Z)
     scalar = D.dtype.type
-    _complete_squared_distances(D, x2, z2, X, Z, scalar(_CLOSE_DISTANCE[D.dtype.char]), scalar(0))
+    close, alike = scalar(_CLOSE_DISTANCE[D.dtype.char]), Z is X
+    _complete_squared_distances(D, x2, z2, X, Z, close, scalar(0), alike)
     return D
 
 
@@ -182,7 +183,7 @@ def _squared_norms_of_both(X: FloatArray, Z: FloatArray) -> tuple[FloatArray, Fl
 
 
 @_jit
-def _complete_squared_distances(D, x2, z2, X, Z, close, zero):  # type: ignore[no-untyped-def]
+def _complete_squared_distances(D, x2, z2, X, Z, close, zero, alike):  # type: ignore[no-untyped-def]
     n, m = D.shape
     for i in range(n):
         n_close = 0
@@ -191,7 +192,10 @@ def _complete_squared_distances(D, x2, z2, X, Z, close, zero):  # type: ignore[n
             D[i, j] = total - (D[i, j] + D[i, j])
             # "Not at least" rather than "below": it also catches the NaN of an overflow.
             n_close += not (D[i, j] >= close * total)
-        if n_close > 0:
+        itself = alike and x2[i] < np.inf and not (D[i, i] >= close * (x2[i] + x2[i]))
+        if itself and n_close == 1:
+            D[i, i] = zero
+        elif n_close > 0:
             for j in range(m):
                 if not (D[i, j] >= close * (x2[i] + z2[j])):
                     s = zero

@@ -362,7 +362,9 @@ def halves(
         if columns == (attempt == 0):
             spread = rows.std(axis=0) * generator.uniform(0.5, 1.0, rows.shape[1])
             direction = np.zeros(rows.shape[1])
-            direction[int(np.argmax(spread))] = 1.0
+            column = int(np.argmax(spread))
+            direction[column] = 1.0
+            places = rows[:, column].astype(np.float64)
         else:
             some = generator.choice(len(rows), min(_FAR_AMONG, len(rows)), replace=False)
             few = rows[some].astype(np.float64)
@@ -373,7 +375,7 @@ def halves(
             if not 0.0 < length < np.inf:
                 continue
             direction /= length
-        places = rows @ direction
+            places = rows @ direction
         in_order = np.sort(places)
         wanted = in_order[int(generator.uniform(0.4, 0.6) * (len(rows) - 1))]
         # Between two values, so that no row is at the border.

@@ -514,8 +514,10 @@ def no_range(n_outputs: int) -> Array:
 
 def wider_range(ends: Array, targets: Array) -> Array:
     """Return the range extended to include targets."""
-    low, high = targets.min(axis=0), targets.max(axis=0)
-    return np.array([np.minimum(ends[0], low), np.maximum(ends[1], high)])
+    wider = np.empty_like(ends)  # without the methods' detours: each cell asks for each batch
+    np.minimum(ends[0], np.minimum.reduce(targets), out=wider[0])
+    np.maximum(ends[1], np.maximum.reduce(targets), out=wider[1])
+    return wider
 
 
 def mapped_range(ends: Array, codes: Array, offset: Array) -> Array:
@@ -651,19 +653,19 @@ class CellsPart(Passing):
 
     def _placed(self, X: Any) -> tuple[Any, NDArray[np.int64]]:
         """Return mapped rows, in the precision of the part, and the cell of each."""
+        images = np.empty((len(X), self.partition.n_features), self.dtype)
+        cells = np.empty(len(X), np.int64)
 
-        def place(start: int) -> tuple[Any, NDArray[np.int64]]:
-            some = X[start : start + _CHUNK]
-            some = np.ascontiguousarray(some if self.map is None else self.map(some))
+        def place(start: int) -> None:
+            rows = slice(start, start + _CHUNK)
+            some = X[rows] if self.map is None else self.map(X[rows])
             single = self.dtype == np.float32
             some = in_single(some) if single else some.astype(self.dtype, copy=False)
-            return some, self.partition.cells(some)
+            cells[rows] = self.partition.cells(some)
+            images[rows] = some
 
-        if len(X) <= _CHUNK:
-            return place(0)
-        placed = in_order(place, range(0, len(X), _CHUNK))
-        images, cells = zip(*placed, strict=True)
-        return np.concatenate(images), np.concatenate(cells)
+        in_order(place, range(0, len(X), _CHUNK))
+        return images, cells
 
     def learn(self, rows: Rows) -> None:
         """Add rows to their cells; split, freeze or renew cells that become full."""

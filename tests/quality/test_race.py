@@ -20,7 +20,7 @@ from mercer.selection import (
     judges_alone,
     race,
 )
-from mercer.selection.race import Pilots
+from mercer.selection.race import CellPilot, Pilots
 from mercer.sums import CellsPart, Rows, TreesPart
 from mercer.sums.cells import CELL_RIDGES
 from mercer.sums.ridge import RIDGES
@@ -362,6 +362,19 @@ def test_families_that_are_hopeless_do_not_race_with_cells():
     families = [{e["family"] for e in one if e["form"] == "cells"} for one in (everyone, some)]
     assert families[0] == {"laplacian", "matern", "gaussian"}
     assert families[1] < families[0]
+
+
+@pytest.mark.parametrize(("deviations", "n_families"), [(0.0, 1), (9.0, 3)])
+def test_families_of_cells_that_may_be_as_good_go_on(deviations, n_families, monkeypatch):
+    monkeypatch.setitem(
+        race.__globals__,
+        "CellPilot",
+        lambda length, ridge, error, _: CellPilot(length, ridge, error, deviations * error),
+    )
+    X = np.random.default_rng(0).normal(size=(900, 3))
+    steps = Rows(X, np.sign(X[:, :1]) + np.sign(X[:, 1:2] - 0.5), np.ones(900))
+    found = race(steps, 900, 0, settings=FEW._replace(hopeless=np.inf, near=1.0))
+    assert len(found.cells) == n_families
 
 
 def test_families_that_lose_are_not_trained():

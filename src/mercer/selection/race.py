@@ -652,7 +652,8 @@ _LARGEST_BIAS = 300.0
 # many finalists are fitted again, to twice as many.
 _JUDGED, _AGAIN = 6, 2
 # Families whose cells have an error above this many times the least, with the first length scale,
-# try no other: the best length lowers an error by a tenth, rarely by more.
+# and by more than its standard error, try no other: the best length lowers an error by a tenth,
+# rarely by more.
 _HOPEFUL = 1.25
 
 
@@ -674,8 +675,8 @@ class RaceSettings(NamedTuple):
     rounds : int, default=4
         How often, at most, a metric of one kind follows the last one if that helps.
     near, most_families : float and int, default=1.15 and 3
-        A family is trained if its error is at most ``near`` times the smallest; at most
-        ``most_families``.
+        A family is trained if its error is at most ``near`` times the smallest, with cells also if
+        its standard error allows that; at most ``most_families``.
     hopeless : float, default=1.5
         Families with an error above this many times the smallest do not race with cells.
     multiples, first_multiple : tuple of float, int
@@ -970,21 +971,27 @@ def _race_of_cells(
     pilots = CellPilots(some, able[0].map, settings.cell_rows, *sizes, seed, alone=alone)
     first, n = settings.first_multiple, len(settings.multiples)
 
-    def begin(one: Candidate) -> tuple[float, _Attempt, list[dict[str, Any]]]:
+    def begin(one: Candidate) -> tuple[CellPilot, _Attempt, list[dict[str, Any]]]:
         lengths = [multiple * one.length for multiple in settings.multiples]
         attempt, table = pilots.attempt(FAMILIES[one.family], one.map, lengths, one.metric)
-        return attempt(first)[0], attempt, table
+        return attempt(first)[1], attempt, table
 
     begun = in_order(begin, able)
-    limit = _HOPEFUL * min(error for error, _, _ in begun)
-    going = [(one, its[1]) for one, its in zip(able, begun, strict=True) if its[0] <= limit]
+    # Where a few rows make up most of an error, families that are as good differ by much.
+    limit = _HOPEFUL * min(pilot.error for pilot, _, _ in begun)
+    going = [
+        (one, attempt)
+        for one, (pilot, attempt, _) in zip(able, begun, strict=True)
+        if pilot.error - pilot.deviation <= limit
+    ]
     bests = in_order(lambda pair: descend(pair[1], first, n)[1], going)
     found = [
         Candidate("cells", one.metric, one.map, best.length, *best[2:], one.family, best.ridge)
         for (one, _), best in zip(going, bests, strict=True)
     ]
     found.sort(key=lambda one: one.error)
-    near = [one for one in found if one.error <= settings.near * found[0].error]
+    limit = settings.near * found[0].error
+    near = [one for one in found if one.error - one.deviation <= limit]
     return tuple(near[: settings.most_families]), [
         entry for _, _, table in begun for entry in table
     ]

@@ -554,3 +554,37 @@ def test_more_memory_makes_no_fewer_cells(n_rows):
 def test_cells_are_as_many_as_the_rows_need(n_rows, n_cells):
     allocation = Allocation(made_rows(10), n_rows, Auto(), classes=False)
     assert allocation.n_cells() == n_cells
+
+
+@pytest.mark.parametrize(
+    ("classes", "elsewhere", "sizes"),
+    [
+        (False, False, [1000, 1000, 1000]),
+        (True, False, [1000, 2000, 2000]),
+        (False, True, [1000, 1000, 4500]),
+        (True, True, [1000, 2000, 4500]),
+    ],
+)
+def test_pilots_grow_with_the_rows(classes, elsewhere, sizes):
+    found = [
+        Settings().for_many(n, classes=classes, elsewhere=elsewhere).race.pilot_rows
+        for n in (99_999, 100_000, 10**7)
+    ]
+    assert found == sizes
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_pilots_of_many_rows_are_larger_for_several_classes(n_classes, monkeypatch):
+    quick = Settings().race._replace(pilot_rows=100)
+    settings = Settings(pilots_of_classes=(250, 200), race=quick)
+    monkeypatch.setattr(DefaultLearner, "settings", settings)
+    asked = []
+
+    def told(*given, settings, **named):
+        asked.append(settings.pilot_rows)
+        return race(*given, settings=settings, **named)
+
+    monkeypatch.setattr(default_learner, "race", told)
+    X = np.random.default_rng(0).standard_normal((300, 2))
+    KernelClassifier(random_state=0).fit(X, np.digitize(X[:, 0], [0.0, 0.5][: n_classes - 1]))
+    assert asked == [100 if n_classes == 2 else 200]

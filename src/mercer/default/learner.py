@@ -127,6 +127,8 @@ class Settings(NamedTuple):
     large_pilots : tuple of (int, int), default=((10**6, 2000), (10**7, 4500))
         Number of rows that are learned elsewhere, from which on the race has pilot fits of so many
         rows: a metric from few rows may drop directions that matter, or keep noise columns.
+    pilots_of_classes : tuple of (int, int), default=(100000, 2000)
+        The same for all rows of three classes and more, each of which has few rows of a pilot.
     most_steps : int, default=48
         Most Newton steps of a pass over rows that are learned elsewhere.
     race : RaceSettings
@@ -148,6 +150,7 @@ class Settings(NamedTuple):
     chunk: int = 131_072
     chunk_bytes: int = 2**26
     large_pilots: tuple[tuple[int, int], ...] = ((10**6, 2000), (10**7, 4500))
+    pilots_of_classes: tuple[int, int] = (100_000, 2000)
     most_steps: int = MOST_STEPS
     race: RaceSettings = RaceSettings()
     allocation: AllocationSettings = AllocationSettings()
@@ -157,10 +160,22 @@ class Settings(NamedTuple):
         """Most rows for which all rows are fitted, and each is predicted by a fit to the others."""
         return self.race.small
 
-    def for_many(self, n_rows: int) -> Settings:
-        """Return the settings for ``n_rows`` rows that are learned elsewhere."""
-        pilots = [size for rows, size in self.large_pilots if n_rows >= rows]
-        size = max([self.race.pilot_rows, *pilots])
+    def for_many(self, n_rows: int, *, classes: bool, elsewhere: bool = False) -> Settings:
+        """Return the settings for ``n_rows`` rows.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows to come.
+        classes : bool
+            Whether there are three classes or more.
+        elsewhere : bool, default=False
+            Whether the rows are learned elsewhere.
+        """
+        pilots = [*(self.large_pilots if elsewhere else ())]
+        if classes:
+            pilots.append(self.pilots_of_classes)
+        size = max([self.race.pilot_rows, *(size for rows, size in pilots if n_rows >= rows)])
         return self._replace(race=self.race._replace(pilot_rows=size))
 
 
@@ -595,6 +610,7 @@ class DefaultLearner(Learner):
         """Learn rows in the first order only: sums take every row once. Newton steps may follow."""
         check_sizes(X, targets)
         order, groups, weights = self._settled(X, targets, weights, next(iter(orders)))
+        self._expect(order.size)
         stopped, self.revisits, chunk = False, True, self._chunk(X)
         for start in range(0, order.size, chunk):
             some = order[start : start + chunk]
@@ -621,6 +637,11 @@ class DefaultLearner(Learner):
 
     def end_race(self) -> None:
         """Do nothing: the race here is on rows that are kept."""
+
+    def _expect(self, n_rows: int, *, elsewhere: bool = False) -> None:
+        """Let pilots be as large as so many rows allow, before the race."""
+        classes = self.function.n_outputs > 1 and self.targets.are_codes
+        self.settings = self.settings.for_many(n_rows, classes=classes, elsewhere=elsewhere)
 
     def _chunk(self, X: Any) -> int:
         """Return the number of rows to learn at a time."""
@@ -1184,7 +1205,7 @@ class DefaultLearner(Learner):
         sample = self._rows(X, targets, weights)
         # A sample is in random order, so no length of blocks can be estimated from it.
         self.n_rows, self.revisits, self._knows_block = n_rows, True, True
-        self.settings = self.settings.for_many(n_rows)
+        self._expect(n_rows, elsewhere=True)
         first = sample[: self.settings.first_rows]
         self._race(first, n_rows)
         learned = self.targets(sample)

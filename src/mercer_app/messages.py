@@ -81,13 +81,14 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
                 if isinstance(error, ImportError):
                     expected = "pip install" in str(error)
                 if expected:
-                    _say(f"error: {in_words_of_the_command(error)}")
+                    _say(f"error: {_in_one_line(in_words_of_the_command(error))}")
                     for note in getattr(error, "__notes__", ()):
                         if isinstance(note, Advice):
                             _say(note)
                     raise typer.Exit(2) from None
+                said = _in_one_line(str(error))
                 _say(
-                    f"error: unexpected {type(error).__name__}: {error}. This is a fault of "
+                    f"error: unexpected {type(error).__name__}: {said}. This is a fault of "
                     "mercer; with MERCER_DEBUG=1 in the environment it shows where."
                 )
                 raise typer.Exit(1) from None
@@ -190,8 +191,33 @@ def file_name(place: str | os.PathLike[str]) -> str:
     return parts[-1] if parts else ""
 
 
+# What moves the cursor, changes colours or turns the direction of a terminal.
+_CONTROL = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069]")
+_LONGEST_ERROR = 1500  # characters
+
+
+def _in_one_line(text: str) -> str:
+    """Write an error in one line, without the middle if it is very long."""
+    text = " ".join(line.strip() for line in text.splitlines() if line.strip())
+    if len(text) <= _LONGEST_ERROR:
+        return text
+    end = _LONGEST_ERROR // 3
+    return f"{text[: _LONGEST_ERROR - end]} [...] {text[-end:]}"
+
+
+def printable(text: str) -> str:
+    r"""Show characters that command a terminal as codes: names and cells may hold some.
+
+    Examples
+    --------
+    >>> printable("\x1b[31mred")
+    '\\x1b[31mred'
+    """
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
 def _say(text: str) -> None:
-    sys.stderr.write(f"{shown(text)}\n")
+    sys.stderr.write(f"{printable(shown(text))}\n")
     sys.stderr.flush()
 
 

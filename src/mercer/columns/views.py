@@ -255,7 +255,7 @@ def _arrow_column(name: str, values: Any) -> Numbers | Levels:
         return Numbers(values.cast(pa.float64()).to_numpy(), integer=False)
     if types.is_null(kind):
         return Numbers(np.full(len(values), np.nan), integer=False)
-    if types.is_temporal(kind):
+    if types.is_temporal(kind) and not types.is_interval(kind):
         if types.is_time(kind):
             target = pa.time64("us")
         elif types.is_duration(kind):
@@ -408,7 +408,7 @@ def _object_column(values: NDArray[Any]) -> Numbers | Levels:
         return _boolean_levels(np.array([np.nan if c is None else float(c) for c in cells]))
     if kinds and all(issubclass(kind, Real | Decimal) for kind in kinds):
         whole = all(issubclass(kind, int | np.integer) for kind in kinds)
-        return Numbers(np.array([np.nan if c is None else float(c) for c in cells]), whole)
+        return Numbers(np.array([np.nan if c is None else _float(c) for c in cells]), whole)
     for of, unit in ((date, "date"), (timedelta, ""), (time, "time")):
         if kinds and all(issubclass(kind, of) for kind in kinds):
             seconds = np.array([np.nan if c is None else _seconds(c) for c in cells])
@@ -418,6 +418,14 @@ def _object_column(values: NDArray[Any]) -> Numbers | Levels:
         -1 if cell is None else index.setdefault(level_text(cell), len(index)) for cell in cells
     ]
     return Levels(np.array(codes, dtype=np.int64), list(index))
+
+
+def _float(number: Any) -> float:
+    """Return a number as a float; infinite if it is beyond all of them."""
+    try:
+        return float(number)
+    except OverflowError:
+        return np.inf if number > 0 else -np.inf
 
 
 def says_nothing(cell: Any) -> bool:

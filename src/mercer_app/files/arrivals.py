@@ -27,7 +27,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from mercer.validation import check_integer
 from mercer_app.files.dialect import CsvDialect, reader
-from mercer_app.files.tables import read_tables, require_pyarrow
+from mercer_app.files.tables import check_batch, read_tables, require_pyarrow
 
 _LONGEST_LINE = 2**24
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?\s*")
@@ -241,7 +241,7 @@ class Lines:
             found = CsvDialect(delimiter=delimiter, decimal=decimal, encoding=encoding)
             self._dialect = told.or_else(found).or_else(usual)
             columns = [name.strip() for name in self._cells(names, self._dialect)]
-        except ValueError as error:
+        except (ValueError, csv.Error) as error:
             raise ValueError(
                 f"{place} should name columns, but cannot be read: {error}. Rows are JSON objects, "
                 "one a line, or CSV after a line of names."
@@ -482,6 +482,25 @@ class Pipe(_Once):
         self._gave_up = True
 
 
+def _rows_of(table: Any, name: str, first: int) -> Iterator[Record]:
+    """Yield the rows of a table; an error in place of those with values that Python has not."""
+
+    def rows(part: Any) -> Any:
+        try:
+            return part.to_pylist()
+        except (OverflowError, ValueError, NotImplementedError) as error:
+            if part.num_rows > 1:  # which of them?
+                return (row for n in range(part.num_rows) for row in rows(part.slice(n, 1)))
+            return [f"it holds a value that Python has not ({error})"]
+
+    for number, row in enumerate(rows(table), first):
+        place = f"row {number:,} of {name} (the first is row 0)"
+        if isinstance(row, str):
+            yield Record({}, place, error=row)
+        else:
+            yield Record(row, place)
+
+
 class _GaveUp(Exception):  # noqa: N818  # no error
     """Waiting was given up inside code that has no return value for it."""
 
@@ -541,12 +560,13 @@ class ArrowSocket(_Once):
         try:
             with arrow.ipc.open_stream(arrow.PythonFile(file, mode="r")) as stream:
                 for batch in stream:
-                    for values in batch.to_pylist():
-                        yield Record(values, f"row {number:,} of {self.name} (the first is row 0)")
+                    check_batch(batch)
+                    for record in _rows_of(batch, self.name, number):
+                        yield record
                         number += 1
         except _GaveUp:
             self._gave_up = True
-        except arrow.ArrowInvalid as error:
+        except arrow.ArrowException as error:
             raise ValueError(
                 f"{self.name} sent no Arrow IPC stream, or broke off in it after {number:,} rows: "
                 f"{error}"
@@ -684,10 +704,10 @@ class _TablePart:
         start = 0
         for table in read_tables(self.path, rows_per_table=1024):
             if start + table.num_rows > self._row:
-                for values in table.slice(max(0, self._row - start)).to_pylist():
+                more = table.slice(max(0, self._row - start))
+                for record in _rows_of(more, self._name, self._row):
                     self._row += 1
-                    place = f"row {self._row - 1:,} of {self._name} (the first is row 0)"
-                    yield Record(values, place)
+                    yield record
             start += table.num_rows
 
     def position(self) -> dict[str, Any]:

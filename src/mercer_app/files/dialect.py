@@ -41,7 +41,7 @@ _ALIGNED = 0.9  # share of the rows with as many words as there are names
 
 _SPECIAL = re.compile(r"[\t\"\r\n]")  # what must stand between quotes where tabs part cells
 
-_NUMBER = re.compile(r"\s*[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\s*")
+_NUMBER = re.compile(r"\s*[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?\s*")
 _DATE = re.compile(r"\s*\d{1,4}([-/.])\d{1,2}\1\d{1,4}|\s*\d{1,2}:\d{2}")
 _GROUPED = r"[+-]?\d{1,3}"
 _COMMA = re.compile(rf"{_GROUPED}(\.\d{{3}})+,\d+|{_GROUPED}(\.\d{{3}}){{2,}}")

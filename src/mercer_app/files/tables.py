@@ -221,7 +221,7 @@ def file_parts(path: FilePath, rows: int = 2**19) -> list[FilePart]:
     for file in find_files(path):
         try:
             sizes = _format_of(file).groups(file)
-        except (OSError, ValueError) as error:
+        except unread() as error:
             _refuse(file, error)
         if sum(sizes) <= rows:
             parts.append(FilePart(file))
@@ -301,7 +301,7 @@ def sniff_csv(path: FilePath) -> CsvDialect:
         raise ValueError(f"{file} is no CSV file by its name.")
     try:
         return Csv.dialect(file)
-    except (OSError, ValueError) as error:
+    except unread() as error:
         _refuse(file, error)
 
 
@@ -328,7 +328,7 @@ def count_rows(path: FilePath) -> int | None:
     for file in find_files(path):
         try:
             rows = _format_of(file).count(file)
-        except (OSError, ValueError) as error:  # pyarrow's errors are of these kinds
+        except unread() as error:  # pyarrow's errors are of these kinds
             _refuse(file, error)
         if rows is None:
             return None
@@ -413,7 +413,7 @@ def unusual_files(path: FilePath) -> list[tuple[AnyFile, str]]:
     for file in filter(_is_csv, find_files(path)):
         try:
             said = Csv.described(file)
-        except (OSError, ValueError) as error:
+        except unread() as error:
             _refuse(file, error)
         found += [(file, said)] if said else []
     return found
@@ -631,7 +631,7 @@ def common_schema(files: Sequence[AnyFile], types: Mapping[str, str] = _NONE) ->
     for file in files:
         try:
             found = _format_of(file).schema(file, wanted)
-        except (OSError, ValueError) as error:
+        except unread() as error:
             _refuse(file, error)
         if len(set(found.names)) < len(found.names):
             repeated = next(name for name in found.names if found.names.count(name) > 1)
@@ -667,7 +667,7 @@ def _joined(field: Any, other: Any, file: AnyFile) -> Any:
         if _is_csv(file):
             return Csv.joined(field.type, other.type, lambda: Csv.cells(file, field.name))
         kind = wider(field.type, other.type)
-    except (OSError, ValueError) as error:
+    except unread() as error:
         _refuse(file, error)
     if kind is None:
         raise ReadError(
@@ -688,9 +688,30 @@ def _batches(
         nulls = nulls_told(file)
         try:
             for batch in _format_of(file).batches(file, layout, rows, groups, unreadable.add):
+                if not _is_csv(file):
+                    check_batch(batch)
                 yield from _without(nulls, _conform(batch, layout, file)).to_batches()
-        except (OSError, ValueError) as error:
+        except unread() as error:
             _refuse(file, error)
+
+
+def check_batch(batch: Any) -> None:
+    """Raise ``pyarrow.ArrowInvalid`` if a column points to places outside of it, or is no Unicode.
+
+    Readers of Arrow believe what a file says of itself, and of Parquet what it calls text.
+    """
+    import pyarrow as pa
+
+    for column in batch.columns:
+        plain = pa.types.is_primitive(column.type) or pa.types.is_decimal(column.type)
+        column.validate(full=not plain)
+
+
+def unread() -> tuple[type[Exception], ...]:
+    """Return the exceptions of readers: those of the system, and pyarrow's own."""
+    import pyarrow as pa
+
+    return (OSError, ValueError, pa.ArrowException)
 
 
 def _conform(batch: Any, layout: Any, file: AnyFile) -> Any:

@@ -74,7 +74,7 @@ _HISTORY_ROWS = 12
 _MOST_CELLS = 4
 _LONG = 16  # letters of a word
 # A cell that is a number, or a share of 100 %.
-_NUMBER = re.compile(r"[-+]?[\d,]*\.?\d+(e[-+]?\d+)?(\s?%)?")
+_NUMBER = re.compile(r"[-+]?([\d,]*\.\d+|[\d,]*\d)(e[-+]?\d+)?(\s?%)?")
 Block = dict[str, Any]  # of a section, as the template has it
 
 

@@ -45,7 +45,7 @@ from mercer_app.rows import TableRows
 Cell = str | int | float | bool | None
 
 _DIGITS = 4  # of means that are shown
-_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+_NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,192 @@
+"""Tables as strangers may send them: what `reliability/tables.py` found, in its smallest form."""
+
+import contextlib
+import io
+import json
+import socket
+import struct
+import threading
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mercer.columns.views import view_table
+from mercer_app.files.dialect import _is_number
+from mercer_app.report import page
+from mercer_app.serve import _answers
+
+FAST = ("--expansion", "budget", "--max-size", "9")
+N = 40
+X = np.random.default_rng(0).normal(size=N).round(3)
+NO_DATE = pa.array([0, 2**31 - 1] * (N // 2), pa.int32()).view(pa.date32())
+
+
+def one_error(code, err):
+    """The error, which is one line that a terminal only shows."""
+    assert code == 2, err
+    (line,) = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert all(mark.isprintable() for mark in line)
+    assert len(line) < 2000
+    return line
+
+
+def arrow_bytes(table, make=pa.ipc.new_file):
+    sink = io.BytesIO()
+    with make(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def misdirected(kind):
+    """A column that points to places outside of it."""
+    if kind == "dictionary":
+        codes = pa.array([0, 77] * (N // 2))
+        return pa.DictionaryArray.from_arrays(codes, pa.array(["a", "b"]), safe=False)
+    ends = np.arange(N + 1, dtype=np.int32)
+    ends[3] = 1_000_000
+    return pa.StringArray.from_buffers(N, pa.py_buffer(ends), pa.py_buffer(b"a" * N))
+
+
+@contextlib.contextmanager
+def sent(content, tmp_path):
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "s"))
+        listening.listen()
+
+        def send():
+            connection, _ = listening.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.sendall(content)
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        yield f"unix:{tmp_path / 's'}"
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    from command_line import run
+
+    folder = tmp_path_factory.mktemp("model")
+    rows = [f"{x},{'ab'[i % 2]},{2 * x}" for i, x in enumerate(X)]
+    (folder / "a.csv").write_text("\n".join(["x,z,y", *rows]) + "\n")
+    assert run("fit", folder / "a.csv", "--target", "y", "--out", folder / "m", *FAST) == 0
+    return folder / "m"
+
+
+@pytest.mark.parametrize("kind", ["dictionary", "text"])
+@pytest.mark.parametrize("make", [pa.ipc.new_file, pa.ipc.new_stream])
+def test_columns_that_point_elsewhere_are_refused(kind, make, model, tmp_path, mercer):
+    content = arrow_bytes(pa.table({"x": X, "z": misdirected(kind)}), make)
+    (tmp_path / "a.arrow").write_bytes(content)
+    code, _, err = mercer("predict", model, tmp_path / "a.arrow", "--out", tmp_path / "p.csv")
+    assert "a.arrow could not be read, it may be damaged" in one_error(code, err)
+
+
+@pytest.mark.parametrize("kind", ["dictionary", "text"])
+def test_columns_from_sockets_that_point_elsewhere_are_refused(kind, tmp_path, mercer):
+    content = arrow_bytes(pa.table({"x": misdirected(kind), "y": X}), pa.ipc.new_stream)
+    with sent(content, tmp_path) as address:
+        code, _, err = mercer("stream", address, "--target", "y", "--out", tmp_path / "m")
+    assert "broke off in it after 0 rows" in one_error(code, err)
+
+
+def test_text_of_parquet_that_is_no_unicode_is_refused(model, tmp_path, mercer):
+    latin = pa.array([b"Z\xfcrich"] * N, pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"x": X, "z": latin}), tmp_path / "a.parquet")
+    code, _, err = mercer("predict", model, tmp_path / "a.parquet", "--out", tmp_path / "p.csv")
+    assert "UTF8" in one_error(code, err)
+
+
+@pytest.mark.parametrize("bits", [4, 128])
+def test_numbers_of_widths_that_pyarrow_lacks_are_refused(bits, model, tmp_path, mercer):
+    content = arrow_bytes(pa.table({"x": pa.array([1] * N, pa.int64())}))
+    places = [at for at in range(len(content)) if content[at : at + 4] == struct.pack("<i", 64)]
+    found = []
+    for at in places:
+        changed = content[:at] + struct.pack("<i", bits) + content[at + 4 :]
+        (tmp_path / "a.arrow").write_bytes(changed)
+        code, _, err = mercer("predict", model, tmp_path / "a.arrow", "--out", tmp_path / "p.csv")
+        found.append(one_error(code, err))
+    assert any(f"than {bits // 2 if bits > 64 else 8} bits" in error for error in found)
+
+
+def test_what_takes_more_memory_than_there_is_is_a_damaged_file(
+    model, tmp_path, mercer, monkeypatch
+):
+    def lacks(*_, **__):
+        raise pa.ArrowMemoryError("malloc of size 137438955264 failed")
+
+    pq.write_table(pa.table({"x": X, "z": ["a"] * N}), tmp_path / "a.parquet")
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", lacks)
+    code, _, err = mercer("predict", model, tmp_path / "a.parquet", "--out", tmp_path / "p.csv")
+    assert "may be damaged or cut off: malloc of size" in one_error(code, err)
+
+
+def test_types_that_nothing_can_be_made_of_are_named(tmp_path, mercer):
+    months = pa.array([pa.MonthDayNano([1, 2, 3])] * N)
+    (tmp_path / "a.arrow").write_bytes(arrow_bytes(pa.table({"span": months, "x": X, "y": X})))
+    code, _, err = mercer("fit", tmp_path / "a.arrow", "--target", "y", "--out", tmp_path / "m")
+    assert "'span' has the type month_day_nano_interval" in one_error(code, err)
+
+
+@pytest.mark.parametrize("way", ["parquet", "socket"])
+def test_a_date_that_python_has_not_spoils_its_row_only(way, tmp_path, mercer):
+    table = pa.table({"when": NO_DATE, "x": X, "y": X})
+    options = ("--target", "y", "--out", tmp_path / "m", "--predictions", tmp_path / "p.jsonl",
+               "--expansion", "komp", "--kernel", "gaussian", "--exclude", "when")  # fmt: skip
+    pq.write_table(table, tmp_path / "a.parquet")
+    rows = contextlib.nullcontext(tmp_path / "a.parquet")
+    content = arrow_bytes(table, pa.ipc.new_stream)
+    with sent(content, tmp_path) if way == "socket" else rows as source:
+        code, _, err = mercer("stream", source, *options)
+    assert "row 1 of" in one_error(code, err)
+    (tmp_path / "s").unlink(missing_ok=True)
+    with sent(content, tmp_path) if way == "socket" else rows as source:
+        code, _, err = mercer("stream", source, *options, "--skip-bad")
+    assert code == 0, err
+    said = (tmp_path / "p.jsonl").read_text().splitlines()
+    assert len(said) == N // 2
+    assert np.isfinite([json.loads(line)["prediction"] for line in said[1:]]).all()
+
+
+def test_names_of_a_stream_with_ends_of_lines_in_them_are_an_error(tmp_path, mercer):
+    (tmp_path / "a.csv").write_bytes(b"x,y\rz\n1,2\n")
+    code, _, err = mercer("stream", tmp_path / "a.csv", "--target", "y", "--out", tmp_path / "m")
+    assert "should name columns" in one_error(code, err)
+
+
+def test_errors_are_one_line_whatever_the_names(tmp_path, mercer):
+    for name in ("\x1b[31mred", "\u202eright to left", "a\x07" * 5000):
+        (tmp_path / "a.csv").write_text(f"{name},y\n1,2\n2,3\n")
+        code, _, err = mercer("fit", tmp_path / "a.csv", "--target", "q", "--out", tmp_path / "m")
+        assert "There is no column" in one_error(code, err) or "'q'" in err
+
+
+def test_an_error_of_pyarrow_in_several_lines_is_shown_in_one(model, tmp_path, mercer, monkeypatch):
+    def breaks(*_, **__):
+        raise pa.ArrowInvalid("don't know what type: \x0f\n\n  at all\n")
+
+    pq.write_table(pa.table({"x": X, "z": ["a"] * N}), tmp_path / "a.parquet")
+    monkeypatch.setattr(pq, "ParquetFile", breaks)
+    code, _, err = mercer("predict", model, tmp_path / "a.parquet", "--out", tmp_path / "p.csv")
+    assert one_error(code, err).endswith("don't know what type: \\x0f at all")
+
+
+@pytest.mark.parametrize("number", [_is_number, page._NUMBER.fullmatch, _answers._NUMBER.fullmatch])
+def test_long_digits_take_no_longer_than_they_are(number):
+    began = time.process_time()
+    assert not number("9" * 70_000 + "x")
+    assert number("9" * 70_000)
+    assert number("1.5")
+    assert number("-1e5")
+    assert time.process_time() - began < 2.0  # half a minute, when each end was tried
+
+
+def test_numbers_beyond_all_are_infinite():
+    values = view_table({"a": [10**400, -(10**400), 1.5]}).column("a").values
+    assert values.tolist() == [np.inf, -np.inf, 1.5]

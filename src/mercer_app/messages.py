@@ -81,12 +81,12 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
                 if isinstance(error, ImportError):
                     expected = "pip install" in str(error)
                 if expected:
-                    _say(f"error: {_in_one_line(in_words_of_the_command(error))}")
+                    _say(f"error: {in_one_line(in_words_of_the_command(error))}")
                     for note in getattr(error, "__notes__", ()):
                         if isinstance(note, Advice):
                             _say(note)
                     raise typer.Exit(2) from None
-                said = _in_one_line(str(error))
+                said = in_one_line(str(error))
                 _say(
                     f"error: unexpected {type(error).__name__}: {said}. This is a fault of "
                     "mercer; with MERCER_DEBUG=1 in the environment it shows where."
@@ -196,8 +196,14 @@ _CONTROL = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-
 _LONGEST_ERROR = 1500  # characters
 
 
-def _in_one_line(text: str) -> str:
-    """Write an error in one line, without the middle if it is very long."""
+def in_one_line(text: str) -> str:
+    r"""Write an error in one line, without the middle if it is very long.
+
+    Examples
+    --------
+    >>> in_one_line("no\n\n  number\n")
+    'no number'
+    """
     text = " ".join(line.strip() for line in text.splitlines() if line.strip())
     if len(text) <= _LONGEST_ERROR:
         return text

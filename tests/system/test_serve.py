@@ -757,6 +757,19 @@ def test_who_waits_to_be_asked_for_the_body_is_asked(server):
         assert client.recv(100).startswith(b"HTTP/1.1 200")
 
 
+def test_who_waits_to_be_asked_for_no_body_is_answered(server):
+    start = b"GET /health HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
+    for more in (b"", b"Content-Length: 0\r\n"):
+        with socket.create_connection(server.server_address, timeout=10) as client:
+            client.sendall(start + more + b"\r\n")
+            assert client.recv(100).startswith(b"HTTP/1.1 200")
+
+
+def test_errors_are_not_as_long_as_what_was_sent(server):
+    asked = {"rows": [ROW], "interval": "a" * 2_000_000}
+    assert len(error(server, "/predict", asked)) < 2000
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
     [

@@ -26,7 +26,7 @@ from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser
 from waitress.server import create_server
 
-from mercer_app.messages import in_words_of_the_command
+from mercer_app.messages import in_one_line, in_words_of_the_command
 from mercer_app.serve._answers import Answers, TooLarge
 from mercer_app.serve._page import POLICY, Shown, page
 
@@ -266,7 +266,7 @@ NO_LENGTH = "The header Content-Length must say how many bytes are sent."
 
 def _words(error: Exception) -> str:
     """Say an error as `mercer predict` does."""
-    said = in_words_of_the_command(error).replace("`--interval`", "`interval`")
+    said = in_one_line(in_words_of_the_command(error)).replace("`--interval`", "`interval`")
     if "`--" in said:
         said += " Such options are those of `mercer predict`."
     return said[:1].upper() + said[1:]
@@ -471,6 +471,8 @@ class _Request(HTTPRequestParser):
         used: int = super().received(data)
         if self.error is not None or self.chunked:
             self.refuse(self.error.code if self.error is not None else 411)
+        if self.completed:  # there is nothing to ask for
+            self.expect_continue = False
         return used
 
     def refuse(self, status: int) -> None:

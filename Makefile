@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 QUIETLY := --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-system test-reliability check docs benchmarks clean
+.PHONY: demo test test-system test-reliability check docs benchmarks clean bom
 
 PYTEST := $(BIN)/python -m pytest --maxprocesses 4 --dist worksteal
 PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
@@ -46,6 +46,9 @@ check: $(VENV)/.dev  ## what CI runs besides the tests
 
 docs: $(VENV)/.docs  ## build the pages, examples and all: docs/_build/html/index.html
 	$(BIN)/python -m sphinx -j 2 -W --keep-going -b html docs docs/_build/html
+
+bom:  ## bill of materials of the wheel, dist/mercer.cdx.json, and what advisories say of it
+	PYTHON=$(PYTHON) .ci/bom dist
 
 benchmarks: $(VENV)/.dev  ## measure again and rewrite docs/benchmarks.md (long)
 	$(BIN)/python benchmarks/run.py

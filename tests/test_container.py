@@ -192,6 +192,21 @@ def test_an_empty_file_a_folder_and_no_file_are_told_apart(tmp_path):
         read(tmp_path / "nothing")
 
 
+@pytest.mark.parametrize(
+    ("needs", "said"),
+    [
+        ("0.12.3", "mercer to 0.12.3 or later"),
+        ("\x1b[2J", "mercer to load"),
+        (7.5, "mercer to 7.5 or later"),
+    ],
+)
+def test_a_newer_format_is_refused_with_the_release_that_reads_it(needs, said, tmp_path):
+    envelope = {"format": FORMAT_VERSION + 1, "needs": needs, "header": []}
+    (tmp_path / "m").write_bytes(sealed_json(json.dumps(envelope)))
+    with pytest.raises(ValueError, match=f"formats up to 1. Upgrade {said}"):
+        read(tmp_path / "m")
+
+
 def test_a_newer_format_is_refused_by_its_number(path, monkeypatch):
     monkeypatch.setattr(model_file, "FORMAT_VERSION", FORMAT_VERSION + 1)
     write(path, HEADER, TENSORS)

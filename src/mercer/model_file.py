@@ -24,6 +24,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
@@ -43,6 +44,7 @@ _KINDS: dict[str, type[Storable]] = {}
 _HOMES: dict[str, str] = {}  # modules of classes, imported when a file names them
 _MODELS = "mercer.estimators"  # registers the modules of its classes on import
 
+#: A later one is to say the first release that reads it, as "needs" beside "format".
 FORMAT_VERSION = 1
 _OPENING = b'{"__metadata__":{"sha256":"'
 _DIGEST = slice(8 + len(_OPENING), 8 + len(_OPENING) + 64)
@@ -285,9 +287,11 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
     if type(version) is not int or version < 1:
         _refuse(path, f"its header is malformed (format {version!r})")
     if version > FORMAT_VERSION:
+        needs = re.fullmatch(r"\d+(\.\d+)*", str(envelope.get("needs")))
         raise ValueError(
             f"{str(path)!r} was written by a newer mercer (format {version}); this one reads "
-            f"formats up to {FORMAT_VERSION}. Upgrade mercer to load it."
+            f"formats up to {FORMAT_VERSION}. Upgrade mercer"
+            f"{f' to {needs[0]} or later' if needs else ''} to load it."
         )
     if not isinstance(header, dict):
         _refuse(path, "its header is malformed (no dict)")

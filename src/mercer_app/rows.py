@@ -302,11 +302,20 @@ def read_targets(
     return y
 
 
+_LONGEST_CLASS = 1000  # characters: each row takes as many as the longest
+
+
 def _labels(values: Any, name: str) -> NDArray[Any]:
     """Class labels of a column without missing values."""
     if isinstance(values, Levels):
         if values.boolean:
             return np.asarray(values.codes == 1)
+        longest = max(map(len, values.levels), default=0)
+        if longest > _LONGEST_CLASS:
+            raise ValueError(
+                f"The target {name!r} holds text of {longest:,} characters, but the name of a "
+                f"class may have {_LONGEST_CLASS:,}. Choose another target, or shorten the names."
+            )
         return np.array(values.levels or [""], dtype=np.str_)[values.codes]
     if values.unit:
         return _named_moments(values)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mercer.columns import guess_task
 from mercer.columns.views import view_table
 from mercer_app.files.dialect import _is_number
 from mercer_app.report import page
@@ -152,6 +153,43 @@ def test_a_date_that_python_has_not_spoils_its_row_only(way, tmp_path, mercer):
     said = (tmp_path / "p.jsonl").read_text().splitlines()
     assert len(said) == N // 2
     assert np.isfinite([json.loads(line)["prediction"] for line in said[1:]]).all()
+
+
+def fitted_to(target, tmp_path, mercer):
+    pq.write_table(pa.table({"x": X, "y": target}), tmp_path / "a.parquet")
+    words = (tmp_path / "a.parquet", "--target", "y", "--out", tmp_path / "m", *FAST)
+    code, _, err = mercer("fit", *words)
+    return code, err
+
+
+def test_names_of_classes_may_not_be_books(tmp_path, mercer):
+    """A row has room for the longest of them: these would take 488 GiB."""
+    books = pa.array(["a", "b" * 2_000_000] * (N // 2))
+    code, err = fitted_to(books, tmp_path, mercer)
+    assert "text of 2,000,000 characters" in one_error(code, err)
+
+
+def test_dates_that_python_has_not_are_quantities(tmp_path, mercer):
+    code, err = fitted_to(NO_DATE, tmp_path, mercer)
+    assert code == 0, err
+    with pytest.raises(ValueError, match="holds a date that Python has not"):
+        guess_task(NO_DATE)
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (pa.array(["a", "b"] * (N // 2), pa.string_view()), ""),
+        (pa.RunEndEncodedArray.from_arrays(pa.array([N], pa.int32()), pa.array([1.5])), "unusual"),
+    ],
+    ids=["views of text", "runs"],
+)
+def test_rows_without_a_target_beside_columns_of_new_types(column, said, tmp_path, mercer):
+    table = pa.table({"x": X, "z": column, "y": [None, *X[1:]]})
+    (tmp_path / "a.arrow").write_bytes(arrow_bytes(table))
+    words = (tmp_path / "a.arrow", "--target", "y", "--out", tmp_path / "m", *FAST)
+    code, _, err = mercer("fit", *words)
+    assert code == 0 if not said else said in one_error(code, err)
 
 
 def test_names_of_a_stream_with_ends_of_lines_in_them_are_an_error(tmp_path, mercer):

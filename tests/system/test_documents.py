@@ -21,6 +21,7 @@ GENERATED = ("_build", "api", "gallery")  # by `make docs`
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
     *sorted(p for p in DOCS.rglob("*.md") if p.relative_to(DOCS).parts[0] not in GENERATED),
 ]
 PREPARATIONS = ("pip ", "python3 -m venv ", ". .venv/")  # of an environment: not run here

@@ -102,7 +102,10 @@ def guess_task(values: Any) -> TaskGuess:
     >>> guess_task(["spam", "ham"])
     TaskGuess(task='classification', reason='text', certain=True)
     """
-    plain = values.to_pylist() if hasattr(values, "to_pylist") else values
+    try:
+        plain = values.to_pylist() if hasattr(values, "to_pylist") else values
+    except OverflowError as error:
+        raise ValueError(f"The target holds a date that Python has not: {error}.") from None
     plain = plain if isinstance(plain, np.ndarray | list) else list(plain)
     column = view_table({"target": plain}).column("target")
     if isinstance(column, Levels):

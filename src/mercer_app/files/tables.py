@@ -477,8 +477,18 @@ class Labelled:
 
     def of(self, table: Any) -> tuple[Any, NDArray[np.int64]]:
         """Return the table of the rows chosen, and their numbers."""
+        import pyarrow as pa
+
         rows = self.rows(table)
-        return table if len(rows) == table.num_rows else table.take(rows), rows
+        if len(rows) == table.num_rows:
+            return table, rows
+        try:
+            return table.take(rows), rows
+        except pa.ArrowNotImplementedError as error:
+            raise ValueError(
+                "Rows without a target cannot be left out, as a column is of an unusual type "
+                f"({error}). Write it as another type."
+            ) from error
 
 
 def in_place(
@@ -631,6 +641,10 @@ def common_schema(files: Sequence[AnyFile], types: Mapping[str, str] = _NONE) ->
     for file in files:
         try:
             found = _format_of(file).schema(file, wanted)
+            # Not all of Arrow's functions take views of text.
+            views = [n for n, kind in enumerate(found.types) if str(kind) == "string_view"]
+            for n in views:
+                found = found.set(n, found.field(n).with_type(pa.large_string()))
         except unread() as error:
             _refuse(file, error)
         if len(set(found.names)) < len(found.names):

@@ -15,6 +15,7 @@ import pytest
 
 from mercer.columns import guess_task
 from mercer.columns.views import view_table
+from mercer_app.files import arrivals
 from mercer_app.files.dialect import _is_number
 from mercer_app.report import page
 from mercer_app.serve import _answers
@@ -94,6 +95,16 @@ def test_columns_from_sockets_that_point_elsewhere_are_refused(kind, tmp_path, m
     with sent(content, tmp_path) as address:
         code, _, err = mercer("stream", address, "--target", "y", "--out", tmp_path / "m")
     assert "broke off in it after 0 rows" in one_error(code, err)
+
+
+def test_what_a_socket_announces_may_not_fit_into_memory(tmp_path, mercer, monkeypatch):
+    def lacks(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(arrivals._Waiting, "readinto", lacks)
+    with sent(arrow_bytes(pa.table({"y": X}), pa.ipc.new_stream), tmp_path) as address:
+        code, _, err = mercer("stream", address, "--target", "y", "--out", tmp_path / "m")
+    assert "after 0 rows: what it announced does not fit" in one_error(code, err)
 
 
 def test_text_of_parquet_that_is_no_unicode_is_refused(model, tmp_path, mercer):

@@ -566,10 +566,10 @@ class ArrowSocket(_Once):
                         number += 1
         except _GaveUp:
             self._gave_up = True
-        except arrow.ArrowException as error:
+        except (arrow.ArrowException, MemoryError) as error:
             raise ValueError(
                 f"{self.name} sent no Arrow IPC stream, or broke off in it after {number:,} rows: "
-                f"{error}"
+                f"{str(error) or 'what it announced does not fit into memory'}"
             ) from error
 
     def _connect(self, pause: Pause) -> socket.socket | None:

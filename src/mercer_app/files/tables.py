@@ -725,7 +725,7 @@ def unread() -> tuple[type[Exception], ...]:
     """Return the exceptions of readers: those of the system, and pyarrow's own."""
     import pyarrow as pa
 
-    return (OSError, ValueError, pa.ArrowException)
+    return (OSError, ValueError, MemoryError, pa.ArrowException)
 
 
 def _conform(batch: Any, layout: Any, file: AnyFile) -> Any:

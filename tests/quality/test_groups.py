@@ -361,12 +361,14 @@ def test_old_rows_count_less_only_where_the_law_changes(seed: int) -> None:
 @pytest.mark.parametrize("task", [KernelRegressor, KernelClassifier])
 def test_later_rows_are_predicted_by_the_law_of_the_last_rows(task: Any) -> None:
     n, errors = 800, []
-    X, y = changing(1000, 0, 2.0)
-    y = y if task is KernelRegressor else np.sign(y)
-    for told in (None, np.arange(n)):
-        model = task(random_state=0).fit(X[:n], y[:n], time=told)
-        errors.append(np.mean((model.predict(X[n:]) - y[n:]) ** 2))
-    assert errors[1] < 0.7 * errors[0]
+    for seed in range(4):  # a race of few rows finds the law in most of the draws
+        X, y = changing(1000, seed, 2.0)
+        y = y if task is KernelRegressor else np.sign(y)
+        for told in (None, np.arange(n)):
+            model = task(random_state=0).fit(X[:n], y[:n], time=told)
+            errors.append(np.mean((model.predict(X[n:]) - y[n:]) ** 2))
+    untold, told_too = np.exp(np.mean(np.log(np.reshape(errors, (4, 2))), axis=0))
+    assert told_too < 0.7 * untold
 
 
 def test_where_the_law_stays_time_costs_nothing() -> None:

@@ -32,6 +32,8 @@ PAGE = _rig.ROOT / "docs" / "reliability.md"
 RIGS = {
     "writes": "No power cut, no full disk loses a model",
     "files": "A file from a stranger does no harm",
+    "tables": "A table from a stranger is learned, or refused in one line",
+    "serve": "The server answers everybody, rightly or with a clear refusal",
     "calls": "A wrong call ends in a clear error, and changes nothing",
     "memory": "Memory that runs out changes nothing",
     "threads": "Threads see whole states, and Ctrl-C is safe",

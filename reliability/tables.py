@@ -11,9 +11,9 @@ reads in a process of its own, so that a crash is a case like others.
 To run it:
 
     python reliability/tables.py                     # long: 100,000 tables
-    python reliability/tables.py --short             # a minute or two
+    python reliability/tables.py --short             # seconds
     python reliability/tables.py --case 1234         # one table, with what the command says
-    python reliability/tables.py --case 1234 --keep broken.csv   # and the table
+    python reliability/tables.py --case 1234 --to broken.csv     # and the table
 """
 
 from __future__ import annotations
@@ -709,14 +709,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--tables", type=int)
     parser.add_argument("--case", type=int)
-    parser.add_argument("--keep", type=Path, help="where to write the table of --case")
+    parser.add_argument("--to", type=Path, help="where to write the table of --case")
     options = parser.parse_args(arguments)
     np.seterr(all="ignore")
     if options.case is not None:
         case = case_of(options.case)
         print(case.way, case.target, case.ending, *case.options, f"{len(case.content):,} bytes")
-        if options.keep:
-            options.keep.write_bytes(case.content)
+        if options.to:
+            options.to.write_bytes(case.content)
         try:
             print(run(options.case))
         finally:
@@ -726,10 +726,9 @@ def main(arguments: list[str]) -> int:
         model(target)
     n = options.tables if options.tables is not None else 300 if options.short else 100_000
     tally = _rig.each_case(run, range(options.first, options.first + n), MEMORY)
-    print(dict(tally.ended))
-    for number, said in tally.broken[:60]:
-        print(" ", number, said)
-    return int(bool(tally.broken))
+    report = _rig.Report("tables", options)
+    report.add_tally("tables", tally)
+    return report.end()
 
 
 if __name__ == "__main__":

@@ -251,7 +251,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--rounds", type=int)
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
-    n = options.rounds or (2 if options.short else 50)
+    n = options.rounds or (1 if options.short else 50)
     latest = LATEST_SHORT_S if options.short else LATEST_S
     report = _rig.Report("threads", options)
     for name in options.models:

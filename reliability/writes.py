@@ -299,8 +299,8 @@ def main(arguments: list[str]) -> int:
         kinds = [options.kind] if options.kind else list(KINDS)
         cases = list(itertools.product(kinds, range(1, bench.n_calls + 1)))
         if options.short:
-            cases = random.Random(0).sample(cases, 12)
-        n_kills = options.kills if options.kills is not None else 2 if options.short else 50
+            cases = random.Random(0).sample(cases, 6)
+        n_kills = options.kills if options.kills is not None else 1 if options.short else 50
         tally = _rig.Tally()
         for number, (kind, at) in enumerate(cases):
             outcome, words = _rig.one(lambda _: bench.fault(at, kind), number)

@@ -13,6 +13,7 @@ from sklearn.base import is_regressor
 
 from mercer import KernelClassifier, KernelRegressor, SharedModel
 from mercer.expansions import KOMP, RandomFeatures
+from mercer.kernels import Gaussian
 
 _WAIT = 20.0  # seconds after which a thread counts as stuck
 X = np.random.default_rng(0).standard_normal((400, 2))
@@ -110,7 +111,7 @@ def test_turns_may_be_nested_but_a_reader_cannot_write() -> None:
         assert isinstance(inner, Noted)
         model.predict()
         assert model.partial_fit() is model
-    with model.reading(), pytest.raises(RuntimeError, match="cannot change it"):
+    with model.reading(), pytest.raises(RuntimeError, match="cannot change or copy it"):
         model.partial_fit()
     model.partial_fit()
 
@@ -129,6 +130,10 @@ def test_it_has_all_of_the_model() -> None:
     with model.reading() as inner:
         np.testing.assert_array_equal(model.predict(X[:5]), inner.predict(X[:5]))
     assert model.model_order_ > 0
+    assert isinstance(model.kernel_, Gaussian)  # which can be called, but is no method
+    model.n_jobs = 2
+    with model.reading() as inner:
+        assert inner.n_jobs == 2
     assert is_regressor(model)
     assert "predict_interval" in dir(model)
     assert repr(model).startswith("SharedModel(KernelRegressor(")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,9 @@ from typing import Any
 
 # Beginnings of the names of methods that change the model, or need all of it at rest.
 _ALONE = ("fit", "partial_fit", "learn", "set_", "calibrate", "find_level", "save", "to_state")
+
+
+_OWN = "_model", "_turns", "_changed"
 
 
 @dataclass(eq=False)
@@ -29,7 +33,7 @@ class SharedModel:
     the model between two calls that change it. Calls that ask go on at the same time; calls that
     change it (``fit``, ``partial_fit``, ``learn_one``, ``set_params``, ``calibrate``) or take all
     of it (``save``, copies, pickles) are alone. All take their turns in the order in which they
-    come, so that nobody waits for ever.
+    come, so that nobody is overtaken.
 
     All methods and attributes of the model are available here. A copy or a pickle holds a copy of
     the model. Processes share nothing: each has a model of its own.
@@ -63,7 +67,8 @@ class SharedModel:
     def reading(self) -> Iterator[Any]:
         """Context in which nobody changes the model, which it gives.
 
-        Several calls in it are answered by one state.
+        Several calls in it are answered by one state. Threads that you wait for inside must take
+        the model that is given here: through this object they may wait for you.
         """
         with self._turn(writes=False):
             yield self._model
@@ -73,6 +78,7 @@ class SharedModel:
         """Context in which nobody else uses the model, which it gives.
 
         It is also for functions that take or copy a whole model, such as :func:`mercer.compact`.
+        Threads that you wait for inside must take the model that is given here.
 
         Raises
         ------
@@ -90,8 +96,8 @@ class SharedModel:
         if outer is not None:
             if writes and not outer.writes:
                 raise RuntimeError(
-                    "This thread reads the model, so it cannot change it: it would wait for "
-                    "itself. End `reading()` before, or begin with `writing()`."
+                    "This thread reads the model, so it cannot change or copy it: it would wait "
+                    "for itself. End `reading()` before, or begin with `writing()`."
                 )
             yield
             return
@@ -112,12 +118,19 @@ class SharedModel:
         before = iter(self._turns)
         return not any(turn.writes for turn in iter(lambda: next(before), mine))
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _OWN:
+            super().__setattr__(name, value)
+        else:
+            with self._turn(writes=True):
+                setattr(self._model, name, value)
+
     def __getattr__(self, name: str) -> Any:
-        if name in ("_model", "_turns", "_changed"):  # asked for before `__init__`
+        if name in _OWN:  # asked for before `__init__`
             raise AttributeError(name)
         with self._turn(writes=False):
             value = getattr(self._model, name)
-        if not callable(value) or isinstance(value, type):
+        if not inspect.isroutine(value):
             return value
         writes = name.startswith(_ALONE)
 

@@ -944,6 +944,7 @@ class DefaultLearner(Learner):
         if not enough and not (function.is_stale and self.n_rows):
             return False
         if self.is_decided:
+            self._prepare_components()  # it may have become known that rows are in order
             self._add_to_sums()
             held = self.waiting
             learned = self.targets(held)

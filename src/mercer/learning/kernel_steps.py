@@ -206,8 +206,8 @@ class KernelLearner(StepLearner, Passing):
         rows_per_step[-1] = n - (rows_per_step.size - 1) * b
         targets, weights = (np.require(a, np.float64, _PLAIN) for a in (targets, weights))
         n_steps = rows_per_step.size
-        undo = None
-        if protect and n_steps > 1:
+        undo, has_run = None, False
+        if protect and n_steps > 1:  # arrays are at hand then, in case that memory has run out
             undo = copy.deepcopy(vars(self.history)), self.function.snapshot(packed=False)
         scalars, slots, first = self.objective.state(), self.function.slots, copy.copy(self.first)
         try:
@@ -223,11 +223,14 @@ class KernelLearner(StepLearner, Passing):
             )
             watched = np.zeros((n_steps, len(self.objective.monitors)))
             self._run(X, targets, weights, steps, watched)
+            has_run = True
             sums = np.add.reduceat(steps.losses, np.arange(0, n, b))
             self.history.add(
                 rows_per_step, sums, steps.model_orders, steps.errors, step_sizes, watched
             )
         except BaseException:
+            if has_run and undo is None:  # a single step, which is whole
+                raise
             self.first = first
             self.objective.set_state(scalars)
             if undo is not None:

@@ -603,7 +603,8 @@ def blas_addresses(dtype: DTypeLike) -> tuple[int, int]:
     Returns
     -------
     addresses : tuple of int
-        To be passed to :func:`symmetric_product`, :func:`rank_update`, :func:`exchange_update`.
+        To be passed to :func:`symmetric_product`, :func:`column_products`, :func:`rank_update`,
+        :func:`exchange_update`.
     """
     return _addresses("s" if np.dtype(dtype) == np.float32 else "d")
 
@@ -736,6 +737,8 @@ def column_products(
         Result, C order.
     """
     n_rows, size = rows.shape
+    if not size:
+        return
     _call_fortran(
         blas[1],
         (

@@ -982,7 +982,7 @@ def _race_of_cells(
     going = [
         (one, attempt)
         for one, (pilot, attempt, _) in zip(able, begun, strict=True)
-        if pilot.error - pilot.deviation <= limit
+        if pilot.error <= limit or pilot.error - pilot.deviation <= limit  # both may be infinite
     ]
     bests = in_order(lambda pair: descend(pair[1], first, n)[1], going)
     found = [
@@ -991,7 +991,7 @@ def _race_of_cells(
     ]
     found.sort(key=lambda one: one.error)
     limit = settings.near * found[0].error
-    near = [one for one in found if one.error - one.deviation <= limit]
+    near = [one for one in found if one.error <= limit or one.error - one.deviation <= limit]
     return tuple(near[: settings.most_families]), [
         entry for _, _, table in begun for entry in table
     ]

@@ -164,7 +164,7 @@ def _text_of(error: Exception) -> str:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    _say(f"warning: {in_words_of_the_command(message)}")
+    _say(f"warning: {in_one_line(in_words_of_the_command(message))}")
 
 
 def named(path: str, name: str) -> None:
@@ -192,7 +192,9 @@ def file_name(place: str | os.PathLike[str]) -> str:
 
 
 # What moves the cursor, changes colours or turns the direction of a terminal.
-_CONTROL = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069]")
+_CONTROL = re.compile(
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069]"
+)
 _LONGEST_ERROR = 1500  # characters
 
 

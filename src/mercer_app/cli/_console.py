@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mercer.display.drawing import format_number
-from mercer_app.messages import note
+from mercer_app.messages import note, printable
 from mercer_app.training import TrainingProgress
 
 LINE_SECONDS = 5.0  # between two lines of progress in a log
@@ -47,7 +47,7 @@ def print_result(values: Mapping[str, Any], *, title: str, as_json: bool = False
     else:
         for name, value in values.items():
             lines = _aligned(value) if is_table(value) else [_listed(value, _exact)]
-            sys.stdout.writelines(f"{name} {line}\n" for line in lines)
+            sys.stdout.writelines(f"{printable(f'{name} {line}')}\n" for line in lines)
     sys.stdout.flush()
 
 
@@ -64,8 +64,8 @@ def _print_tables(values: Mapping[str, Any], title: str) -> None:
     table.add_column(overflow="fold")
     for name, value in values.items():
         if not is_table(value):
-            table.add_row(Text(_worded(name)), Text(_listed(value, format_number)))
-    console.print(title, markup=False)
+            table.add_row(Text(_worded(name)), Text(printable(_listed(value, format_number))))
+    console.print(printable(title), markup=False)
     console.print(table, markup=False)
     for name, rows in values.items():
         if not is_table(rows):
@@ -77,7 +77,7 @@ def _print_tables(values: Mapping[str, Any], title: str) -> None:
             justify: Any = "right" if numbers else "left"
             table.add_column(_worded(key), justify=justify, overflow="fold", no_wrap=numbers)
         for row in rows:
-            cells = [_cell(row.get(key), format_number) for key in keys]
+            cells = [printable(_cell(row.get(key), format_number)) for key in keys]
             table.add_row(*map(Text, cells), style="bold" if row.get("chosen") else None)
         console.print(_worded(name), markup=False)
         console.print(table, markup=False)

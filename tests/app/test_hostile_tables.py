@@ -57,16 +57,20 @@ def sent(content, tmp_path):
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "s"))
         listening.listen()
+        listening.settimeout(30)  # where nobody comes
 
         def send():
-            connection, _ = listening.accept()
-            with connection, contextlib.suppress(OSError):
-                connection.sendall(content)
+            with contextlib.suppress(OSError):
+                connection, _ = listening.accept()
+                with connection:
+                    connection.sendall(content)
 
         thread = threading.Thread(target=send)
         thread.start()
-        yield f"unix:{tmp_path / 's'}"
-        thread.join()
+        try:
+            yield f"unix:{tmp_path / 's'}"
+        finally:
+            thread.join()
 
 
 @pytest.fixture(scope="module")

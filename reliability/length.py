@@ -1,0 +1,197 @@
+"""Streams without end: memory and the cost of a row stay flat, and counters do not overflow.
+
+*Length.* Rows come in pieces. After each tenth of them the memory of the process is read, and what
+a row costs. In the middle the model is saved and loaded. Both go on, and must end alike, to the
+last bit of their states.
+
+*Counters.* The numbers of rows and steps of a model that has learned some thousands are set to just
+below 2^31 and 2^53, as after years. It then learns past these, is saved, loaded, and learns more.
+No counter may fall, that of rows must be larger by the rows, and all answers finite. (Not so the
+default of tables, whose counters belong to the weights in its sums.)
+
+To run it (Linux):
+
+    python reliability/length.py                     # long: 100,000,000 rows for each model
+    python reliability/length.py --short             # some thousands
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import _rig  # one thread, before numpy reads the variables
+import numpy as np
+from calls import digest
+
+from mercer import KernelClassifier, KernelRanker, KernelRegressor, load_model
+from mercer.expansions import KOMP, Auto, RandomFeatures
+from mercer.kernels import Gaussian
+
+KERNEL, WIDTH, PIECE = Gaussian(1.0), 3, 5_000
+#: Growth that counts as flat: of memory after a fifth of the rows, and of what a row costs.
+GROWTH, DEARER = 1.05, 1.5
+MODELS: dict[str, Callable[[], Any]] = {
+    "default of tables": lambda: KernelClassifier(expansion=Auto(), random_state=0),
+    "default of streams": lambda: KernelClassifier(random_state=0),
+    "KOMP": lambda: KernelRegressor(kernel=KERNEL, expansion=KOMP(max_size=100), random_state=0),
+    "random features": lambda: KernelRegressor(
+        kernel=KERNEL, expansion=RandomFeatures(128), random_state=0
+    ),
+    "ranker": lambda: KernelRanker(kernel=KERNEL, expansion=KOMP(max_size=100), random_state=0),
+}
+#: Rows of one call, where it is not a piece: a first call of few begins a stream.
+CALLS = {"default of streams": 100}
+
+
+def rows(name: str, number: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """A piece of the stream; the law drifts slowly."""
+    rng = np.random.default_rng([7, number])
+    X = rng.standard_normal((n, WIDTH))
+    y = np.sin(2.0 * X[:, 0]) + np.cos(1e-3 * number) * X[:, 1] + 0.3 * rng.standard_normal(n)
+    return X, (y > 0).astype(int) if name.startswith("default") else y
+
+
+def learn(name: str, model: Any, number: int, n: int) -> None:
+    """Learn a piece."""
+    X, y = rows(name, number, n)
+    step = CALLS.get(name, n)
+    more = {"classes": [0, 1]} if name.startswith("default") else {}
+    for at in range(0, n, step):
+        model.partial_fit(X[at : at + step], y[at : at + step], **more)
+
+
+def memory_mib() -> float:
+    """Memory of this process now."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * 4096 / 2**20
+
+
+def lengthened(name: str, n_pieces: int) -> dict[str, Any]:
+    """Learn many pieces; what the table says of it."""
+    model, again, seen = MODELS[name](), None, []
+    path, asked = _rig.scratch() / "middle.mercer", rows(name, 10**9, 50)[0]
+    began, tenth, broken = time.process_time(), max(n_pieces // 10, 1), []
+    for number in range(n_pieces):
+        learn(name, model, number, PIECE)
+        if number == n_pieces // 2 and n_pieces <= _ALIKE:
+            model.predict(asked)  # what was put off is learned before both go on
+            model.save(path)
+            again = load_model(path)
+        elif again is not None:
+            learn(name, again, number, PIECE)
+        if (number + 1) % tenth == 0:
+            _ask(model, again, asked)
+            seen.append((memory_mib(), (time.process_time() - began) / tenth / PIECE))
+            began = time.process_time()
+    _ask(model, again, asked)
+    if again is not None and digest(again) != digest(model):
+        broken.append("the model from the file is another at the end")
+    if not np.isfinite(np.asarray(model.predict(asked), np.float64)).all():
+        broken.append("an answer is not finite")
+    settled = seen[2:] or seen
+    grown = settled[-1][0] / settled[0][0]
+    dearer = np.mean([cost for _, cost in settled[-3:]]) / np.mean([c for _, c in settled[:3]])
+    if n_pieces > _ALIKE:  # few rows: caches and races are what grows
+        broken += ["memory grows"] * (grown > GROWTH) + ["rows cost more and more"] * (
+            dearer > DEARER
+        )
+    return {
+        "what": name,
+        "cases": n_pieces * PIECE,
+        "broken": len(broken),
+        "memory at the end / after a fifth": float(grown),
+        "cost of a row, last / first": float(dearer),
+        "how they ended": "; ".join(broken) or "flat",
+    }
+
+
+def _ask(model: Any, again: Any, asked: np.ndarray) -> None:
+    """Let both solve for what they have learned."""
+    for one in (model, again):
+        if one is not None:
+            one.predict(asked)
+
+
+_ALIKE = 400  # pieces up to which a second model goes on from the file
+
+
+def counted(name: str, start: int) -> str:
+    """Set the counters of a model, and let it learn past them."""
+    model = MODELS[name]()
+    for number in range(2):
+        learn(name, model, number, 500)
+    asked = rows(name, 10**9, 20)[0]
+    model.predict(asked)
+    before = model.learner_.to_state(whole=True)
+    seen = int(model.learner_.n_samples)
+    counters: list[tuple[Any, ...]] = []
+    moved = _moved(before, {seen}, start - seen - 250, (), counters)
+    model.learner_.restore(moved)
+    path = _rig.scratch() / "counters.mercer"
+    for number in range(2, 4):
+        learn(name, model, number, 500)
+        model.predict(asked)
+        model.save(path)
+        model = load_model(path)
+    after = model.learner_.to_state(whole=True)
+    grown = 0
+    for place in counters:
+        first, last = _at(moved, place), _at(after, place)
+        grown += last - first == 1_000
+        if not first <= last <= first + 2_000:
+            raise RuntimeError(f"{'/'.join(map(str, place))}: {first:,} became {last:,}")
+    if not grown:
+        raise RuntimeError("no counter grew by the rows")
+    if not np.isfinite(np.asarray(model.predict(asked), np.float64)).all():
+        raise RuntimeError("an answer is not finite")
+    return f"{len(counters)} counters"
+
+
+def _moved(
+    state: Any, values: set[int], by: int, place: tuple[Any, ...], found: list[tuple[Any, ...]]
+) -> Any:
+    """A state with larger counters: whole numbers that are those of rows or steps."""
+    if isinstance(state, dict):
+        return {k: _moved(v, values, by, (*place, k), found) for k, v in state.items()}
+    if isinstance(state, list):
+        return [_moved(v, values, by, (*place, i), found) for i, v in enumerate(state)]
+    if isinstance(state, int) and not isinstance(state, bool) and state in values:
+        found.append(place)
+        return state + by
+    return state
+
+
+def _at(state: Any, place: tuple[Any, ...]) -> int:
+    for key in place:
+        state = state[key]
+    return int(state)
+
+
+def main(arguments: list[str]) -> int:
+    """Learn long streams and past large counters, and say what broke."""
+    parser = _rig.parser(__doc__)
+    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
+    parser.add_argument("--rows", type=int)
+    options = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    report = _rig.Report("length", options)
+    n = options.rows or (20_000 if options.short else 100_000_000)
+    for name in options.models:
+        row = lengthened(name, max(n // PIECE, 2))
+        report.add(row, row["broken"])
+        if name == "default of tables":
+            continue
+        tally = _rig.Tally()
+        for bits in (31, 53):
+            tally.add(bits, *_rig.one(lambda bits: counted(name, 2**bits), bits))
+        empty = {"memory at the end / after a fifth": "", "cost of a row, last / first": ""}
+        report.add_tally(f"{name}: counters at 2^31, 2^53", tally, **empty)
+    return report.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -33,31 +33,26 @@ model = {
 y = np.sin(3.0 * X[:, 0])
 y = (y > 0).astype(int) if sys.argv[1] == "bilinear" else y
 
-def answers():
+def answers(one):
     rows = (X[:50], X[50:100]) if sys.argv[1] == "bilinear" else (X[:50],)
-    one = copy.deepcopy(model)
+    one = copy.deepcopy(one)
     return (one.predict_pair if len(rows) == 2 else one.predict)(*rows).tobytes()
 
-model.partial_fit(X[:600], y[:600])
-inside, before = 0, answers()
-after = copy.deepcopy(model).partial_fit(X[600:], y[600:])
-model, after = after, (model, after)
+first = model.partial_fit(X[:600], y[:600])
+before = answers(first)
+after = answers(copy.deepcopy(first).partial_fit(X[600:], y[600:]))
+inside = 0
 for wait in (0.02, 0.05, 0.1, 0.03, 0.07):
-    was, ended = copy.deepcopy(model), False
+    model = copy.deepcopy(first)
     signal.setitimer(signal.ITIMER_REAL, wait)
     try:
         model.partial_fit(X[600:], y[600:])
-        ended = True
         time.sleep(1.0)
     except Come:
         pass
-    if ended:
-        model = was
-    elif answers() == before:
-        inside += 1
-    else:  # it came after the last change
-        assert answers() == after
-        model = was
+    found = answers(model)
+    assert found in (before, after)  # it may come after the last change
+    inside += found == before
 print(inside)
 """
 

@@ -157,6 +157,15 @@ class TestAnswers:
             model.learn_one(x, label)
         assert np.mean(right[100:]) > 0.85
 
+    def test_rare_flags_do_not_hide_what_rows_have_in_common(self):
+        rng = np.random.default_rng(0)
+        X, flags = rng.uniform(-1.0, 1.0, (1000, 2)), rng.random((1000, 20)) < 0.03
+        model, right = KernelClassifier(random_state=0), []
+        for x, label in zip(np.hstack([X, flags]), X[:, 0] * X[:, 1] > 0.0, strict=True):
+            right.append(model.predict_one(x) == label if right else True)
+            model.learn_one(x, label)
+        assert np.mean(np.array(right[500:])[flags[500:].any(axis=1)]) > 0.8  # by spread: .69
+
     def test_units_and_targets_far_from_zero_do_not_matter(self):
         X, y = data_of("numbers", 300)
         plain, other = KernelRegressor(expansion=SMALL), KernelRegressor(expansion=SMALL)

@@ -199,6 +199,32 @@ class TestRunningScale:
         with pytest.raises(ValueError, match=r"`squares` must be of shape \(3,\), got \(2,\)"):
             RunningScale.from_state({**scale.to_state(), "squares": np.ones(2)})
 
+    def test_flags_are_two_apart_however_rare_one_is(self):
+        scale, rows = RunningScale(3), np.zeros((101, 3))
+        rows[7], rows[20] = 4.0, [0.0, 4.0, 1.0]  # the last column has three values
+        for x in rows[:100]:
+            scale.learn(x)
+        off, on = scale.image(np.array([[0.0] * 3, [4.0] * 3]), flags=True)
+        assert_allclose(on[:2] - off[:2], 2.0)
+        assert_allclose(off[:2], [-0.02, -0.04])
+        by_spread = scale.image(np.array([[0.0] * 3, [4.0] * 3]))
+        assert_array_equal([off[2], on[2]], by_spread[:, 2])
+        assert (by_spread[1] - by_spread[0] > 4.0).all()
+        assert_array_equal(scale.image(np.full(3, np.nan), flags=True), 0.0)
+        again = RunningScale.from_state(scale.to_state())
+        assert_array_equal(again.image(rows[20], flags=True), scale.image(rows[20], flags=True))
+
+    def test_flags_come_with_new_columns(self):
+        scale = RunningScale(1)
+        for _ in range(50):
+            scale.learn(np.ones(1))
+        scale.add_columns(np.array([0.0, np.nan]), 50)
+        for _ in range(2):
+            scale.learn(np.array([1.0, 1.0, 5.0]))
+        scale.learn(np.array([1.0, 0.0, 3.0]))
+        off, on = scale.image(np.array([[1.0, 0.0, 3.0], [1.0, 1.0, 5.0]]), flags=True)
+        assert_allclose(on - off, [0.0, 2.0, 2.0])
+
     def test_far_from_zero_no_digits_are_lost(self):
         X = 1e8 + np.random.default_rng(0).normal(size=(1000, 1))
         scale = RunningScale(1)

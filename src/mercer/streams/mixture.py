@@ -360,7 +360,7 @@ class Mixture(Passing):
         asked = self._asked  # read once: other threads may set it
         if asked is not None and asked[0] == key:
             return asked
-        images = self.inputs.image(x[np.newaxis])
+        images = self.inputs.image(x[np.newaxis], flags=True)
         features = self.sets.features(images)
         asked = key, images[0], features[0], self._said(images, features)[0]
         self._asked = asked
@@ -378,7 +378,7 @@ class Mixture(Passing):
             return np.tile(self._values_at_first(), (len(X), 1))
         values = np.empty((len(X), self.n_outputs))
         for begin in range(0, len(X), _CHUNK):
-            images = self.inputs.image(X[begin : begin + _CHUNK])
+            images = self.inputs.image(X[begin : begin + _CHUNK], flags=True)
             said = self._said(images, self.sets.features(images))
             for place, its in enumerate(said, begin):
                 values[place] = self._unscaled(self.blend.values(its))

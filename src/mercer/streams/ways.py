@@ -47,6 +47,10 @@ class RunningScale(Recorded):
     rows, values beyond ten spreads are clipped. Columns that were constant so far become 0, and so
     do missing values (NaN). Standardised values are clipped at ±5.
 
+    A *flag* is a column that had two values so far, as of a category. By its spread a rare value
+    would be far from all rows without it, whatever they have in common. So flags may be divided by
+    half the difference of their values: then these are 2 apart, as if both were as frequent.
+
     Parameters
     ----------
     n_columns : int
@@ -67,6 +71,9 @@ class RunningScale(Recorded):
         counts=Numbers("n_columns", low=0.0),
         mean=Numbers("n_columns"),
         _squares=Numbers("n_columns", low=0.0),
+        _least=Numbers("n_columns"),
+        _most=Numbers("n_columns"),
+        _has_more=Numbers("n_columns", dtype=np.bool_),
     )
 
     def __init__(self, n_columns: int) -> None:
@@ -74,12 +81,25 @@ class RunningScale(Recorded):
         self.counts = np.zeros(n_columns)
         self.mean = np.zeros(n_columns)
         self._squares = np.zeros(n_columns)
+        # The two values of flags, or one twice; and which columns have more values.
+        self._least, self._most = np.zeros(n_columns), np.zeros(n_columns)
+        self._has_more = np.zeros(n_columns, dtype=np.bool_)
 
-    def image(self, x: Array) -> Array:
-        """Return standardised rows, of the shape of ``x``: (n_columns,) or (n, n_columns)."""
+    def image(self, x: Array, *, flags: bool = False) -> Array:
+        """Return standardised rows, of the shape of ``x``: (n_columns,) or (n, n_columns).
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_columns,) or (n, n_columns)
+            Rows; NaN for missing values.
+        flags : bool, default=False
+            Whether flags are divided by half the difference of their values, not by their spread.
+        """
         out = np.empty(x.shape)
         rows = x.reshape(-1, self.mean.size)
-        _standardise(rows, self.counts, self.mean, self._squares, out.reshape(rows.shape))
+        values = self._least, self._most, self._has_more | (not flags)
+        moments = self.counts, self.mean, self._squares
+        _standardise(rows, *moments, *values, out.reshape(rows.shape))
         return out
 
     @property
@@ -89,6 +109,7 @@ class RunningScale(Recorded):
 
     def learn(self, x: Array) -> None:
         """Update the scale by a row, finite or NaN for missing values."""
+        _see(x, self.counts, self._least, self._most, self._has_more)
         _follow(x, self.counts, self.mean, self._squares)
 
     def add_columns(self, past: Array, n_rows: int) -> None:
@@ -97,19 +118,38 @@ class RunningScale(Recorded):
         self.counts = np.append(self.counts, np.where(said, min(n_rows, _REMEMBERED), 0.0))
         self.mean = np.append(self.mean, np.where(said, past, 0.0))
         self._squares = np.append(self._squares, np.zeros(past.size))
+        known = self.mean[-past.size :]
+        self._least, self._most = np.append(self._least, known), np.append(self._most, known)
+        self._has_more = np.append(self._has_more, np.zeros(past.size, dtype=np.bool_))
 
 
 @_jit
-def _standardise(rows, counts, mean, squares, out):  # type: ignore[no-untyped-def]
+def _standardise(rows, counts, mean, squares, least, most, has_more, out):  # type: ignore[no-untyped-def]
     for j in range(mean.size):
         spread = np.sqrt(squares[j] / counts[j]) if counts[j] > 1.0 else 0.0
         # A spread that is only the rounding error of a constant is ignored.
         moves = spread > 1e-9 * abs(mean[j])
+        if not has_more[j]:
+            spread = 0.5 * (most[j] - least[j])
         for i in range(rows.shape[0]):
             if moves and not np.isnan(rows[i, j]):
                 out[i, j] = min(max((rows[i, j] - mean[j]) / spread, -_FARTHEST), _FARTHEST)
             else:
                 out[i, j] = 0.0
+
+
+@_jit
+def _see(x, counts, least, most, has_more):  # type: ignore[no-untyped-def]
+    """Note the two values of each column, before its row is counted."""
+    for j in range(x.size):
+        if has_more[j] or np.isnan(x[j]):
+            continue
+        if counts[j] == 0.0:
+            least[j] = most[j] = x[j]
+        elif least[j] == most[j]:
+            least[j], most[j] = min(least[j], x[j]), max(most[j], x[j])
+        else:
+            has_more[j] = x[j] != least[j] and x[j] != most[j]
 
 
 @_jit

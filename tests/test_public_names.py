@@ -324,6 +324,7 @@ NAMES = {
         "Schedule",
         "as_schedule",
     ],
+    "mercer.shared": ["SharedModel"],
     "mercer.theory": [
         "Ball",
         "Box",

@@ -28,6 +28,7 @@ GROUPS: dict[str, list[str]] = {
     "Tables, models, answers": [
         "mercer.columns",
         "mercer.model_file",
+        "mercer.shared",
         "mercer.history",
         "mercer.metrics",
         "mercer.conformal",

@@ -12,6 +12,8 @@ from functools import wraps
 from threading import Condition, get_ident
 from typing import Any
 
+__all__ = ["SharedModel"]
+
 # Beginnings of the names of methods that change the model, or need all of it at rest.
 _ALONE = ("fit", "partial_fit", "learn", "set_", "calibrate", "find_level", "save", "to_state")
 

@@ -14,6 +14,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
 import argparse
 import atexit
 import ctypes
+import hashlib
 import json
 import resource
 import shutil
@@ -30,6 +31,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
+
+import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "reliability" / "results"
@@ -160,6 +163,22 @@ def preloaded(source: str) -> Any:
         again = {**os.environ, "LD_PRELOAD": str(built), _PRELOADED: str(built)}
         sys.exit(subprocess.run([sys.executable, *sys.argv], env=again, check=False).returncode)
     return ctypes.CDLL(os.environ[_PRELOADED])
+
+
+def plain(value: Any) -> Any:
+    """Nested state as text, to the last bit."""
+    if isinstance(value, dict):
+        return {str(key): plain(value[key]) for key in sorted(value, key=str)}
+    if isinstance(value, np.ndarray):
+        return [value.dtype.str, value.shape, hashlib.sha256(value.tobytes()).hexdigest()]
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def digest(model: Any) -> str:
+    """Digest of all that a model is."""
+    return hashlib.sha256(json.dumps(plain(model.to_state())).encode()).hexdigest()
 
 
 def each_case(run: Callable[[int], str], cases: Sequence[int], memory: int = 0) -> Tally:

@@ -19,8 +19,6 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
-import hashlib
-import json
 import sys
 import warnings
 from collections.abc import Callable
@@ -113,22 +111,6 @@ def usual(name: str) -> tuple[Any, ...]:
 def fitted(name: str) -> Any:
     """A model that has learned."""
     return MODELS[name]().fit(*usual(name))
-
-
-def plain(value: Any) -> Any:
-    """Nested state as text, to the last bit."""
-    if isinstance(value, dict):
-        return {str(key): plain(value[key]) for key in sorted(value, key=str)}
-    if isinstance(value, np.ndarray):
-        return [value.dtype.str, value.shape, hashlib.sha256(value.tobytes()).hexdigest()]
-    if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
-    return repr(value.item() if isinstance(value, np.generic) else value)
-
-
-def digest(model: Any) -> str:
-    """Digest of all that a model is."""
-    return hashlib.sha256(json.dumps(plain(model.to_state())).encode()).hexdigest()
 
 
 # -- odd things -----------------------------------------------------------------------------------
@@ -291,13 +273,13 @@ def call(case: int) -> str:
         method = "fit"
     given, options = arguments(rng, name, method)
     try:
-        before = digest(model) if is_fitted else ""
+        before = _rig.digest(model) if is_fitted else ""
     except TOLD as error:  # parameters that cannot be stored
         return _told(error)
     try:
         answer = getattr(model, method)(*given, **options)
     except TOLD as error:
-        if is_fitted and method != "fit" and digest(model) != before:
+        if is_fitted and method != "fit" and _rig.digest(model) != before:
             raise RuntimeError(f"{name}.{method} failed and changed the model: {error}") from error
         return _told(error)
     if answer is not model and not finite(answer):
@@ -308,7 +290,7 @@ def call(case: int) -> str:
                 raise RuntimeError(f"{name}: answers after {method} are not finite")
         except TOLD as error:
             return f"learned, then {_told(error)}"
-    elif is_fitted and digest(model) != before:
+    elif is_fitted and _rig.digest(model) != before:
         raise RuntimeError(f"{name}.{method} changed the model")
     return "done"
 

@@ -25,7 +25,6 @@ from typing import Any
 
 import _rig  # one thread, before numpy reads the variables
 import numpy as np
-from calls import digest
 
 from mercer import KernelClassifier, KernelRanker, KernelRegressor, load_model
 from mercer.expansions import KOMP, Auto, RandomFeatures
@@ -88,7 +87,7 @@ def lengthened(name: str, n_pieces: int) -> dict[str, Any]:
             seen.append((memory_mib(), (time.process_time() - began) / tenth / PIECE))
             began = time.process_time()
     _ask(model, again, asked)
-    if again is not None and digest(again) != digest(model):
+    if again is not None and _rig.digest(again) != _rig.digest(model):
         broken.append("the model from the file is another at the end")
     if not np.isfinite(np.asarray(model.predict(asked), np.float64)).all():
         broken.append("an answer is not finite")

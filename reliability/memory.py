@@ -32,7 +32,6 @@ from typing import Any
 
 import _rig  # one thread, before numpy reads the variables
 import numpy as np
-from calls import digest
 from numpy._core import _multiarray_umath as multiarray
 from threads import MODELS, WIDTH
 
@@ -83,7 +82,7 @@ class Bench:
     def __init__(self, name: str, call: str, memory: Any) -> None:
         self.name, self.memory, self.call = name, memory, CALLS[call]
         self.model = MODELS[name]().fit(*(part[: ROWS // 2] for part in _given(name)))
-        self.was, self.answer = digest(self.model), self.model.predict(ASKED[:5])
+        self.was, self.answer = _rig.digest(self.model), self.model.predict(ASKED[:5])
         for _ in range(2):  # the first one compiles
             one = copy.deepcopy(self.model)
             memory.memory_arm(LEAST, 0)
@@ -105,7 +104,7 @@ class Bench:
             outcome = "MemoryError"
         finally:
             self.memory.memory_arm(LEAST, 0)
-        if outcome == "MemoryError" and digest(model) != self.was:
+        if outcome == "MemoryError" and _rig.digest(model) != self.was:
             raise RuntimeError("the model is not as it was")
         answer = model.predict(ASKED[:5])
         if outcome == "MemoryError" and not np.array_equal(answer, self.answer):

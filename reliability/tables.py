@@ -26,15 +26,14 @@ import bz2
 import contextlib
 import datetime as dt
 import gzip
+import importlib
 import io
 import json
 import shutil
-import socket
 import struct
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache
@@ -47,6 +46,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mercer_app.cli import main as mercer
+
+sys.path.insert(0, str(_rig.ROOT / "tests"))
+sent = importlib.import_module("sender").sent
 
 MEMORY = 2 * 2**30
 LONGEST_S = 15.0
@@ -593,30 +595,6 @@ def model(target: str) -> Path:
     told = said_by("fit", path, "--target", target, "--exclude", other, "--out", out, *quick)
     assert told.code == 0, told.words
     return out
-
-
-@contextlib.contextmanager
-def sent(content: bytes, path: Path) -> Iterator[str]:
-    """An address from which bytes come."""
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(path))
-        listening.listen(1)
-        listening.settimeout(5.0)
-
-        def send() -> None:
-            with contextlib.suppress(OSError):
-                connection, _ = listening.accept()
-                with connection:
-                    connection.sendall(content)
-
-        thread = threading.Thread(target=send)
-        thread.start()
-        try:
-            yield f"unix:{path}"
-        finally:
-            with contextlib.suppress(OSError):  # nobody may have come
-                listening.shutdown(socket.SHUT_RDWR)
-            thread.join()
 
 
 def check_said(told: Told) -> bool:

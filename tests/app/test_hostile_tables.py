@@ -3,9 +3,7 @@
 import contextlib
 import io
 import json
-import socket
 import struct
-import threading
 import time
 
 import numpy as np
@@ -19,6 +17,7 @@ from mercer_app.files import arrivals
 from mercer_app.files.dialect import _is_number
 from mercer_app.report import page
 from mercer_app.serve import _answers
+from sender import sent
 
 FAST = ("--expansion", "budget", "--max-size", "9")
 N = 40
@@ -52,27 +51,6 @@ def misdirected(kind):
     return pa.StringArray.from_buffers(N, pa.py_buffer(ends), pa.py_buffer(b"a" * N))
 
 
-@contextlib.contextmanager
-def sent(content, tmp_path):
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(tmp_path / "s"))
-        listening.listen()
-        listening.settimeout(30)  # where nobody comes
-
-        def send():
-            with contextlib.suppress(OSError):
-                connection, _ = listening.accept()
-                with connection:
-                    connection.sendall(content)
-
-        thread = threading.Thread(target=send)
-        thread.start()
-        try:
-            yield f"unix:{tmp_path / 's'}"
-        finally:
-            thread.join()
-
-
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     from command_line import run
@@ -96,7 +74,7 @@ def test_columns_that_point_elsewhere_are_refused(kind, make, model, tmp_path, m
 @pytest.mark.parametrize("kind", ["dictionary", "text"])
 def test_columns_from_sockets_that_point_elsewhere_are_refused(kind, tmp_path, mercer):
     content = arrow_bytes(pa.table({"x": misdirected(kind), "y": X}), pa.ipc.new_stream)
-    with sent(content, tmp_path) as address:
+    with sent(content, tmp_path / "s") as address:
         code, _, err = mercer("stream", address, "--target", "y", "--out", tmp_path / "m")
     assert "broke off in it after 0 rows" in one_error(code, err)
 
@@ -106,7 +84,7 @@ def test_what_a_socket_announces_may_not_fit_into_memory(tmp_path, mercer, monke
         raise MemoryError
 
     monkeypatch.setattr(arrivals._Waiting, "readinto", lacks)
-    with sent(arrow_bytes(pa.table({"y": X}), pa.ipc.new_stream), tmp_path) as address:
+    with sent(arrow_bytes(pa.table({"y": X}), pa.ipc.new_stream), tmp_path / "s") as address:
         code, _, err = mercer("stream", address, "--target", "y", "--out", tmp_path / "m")
     assert "after 0 rows: what it announced does not fit" in one_error(code, err)
 
@@ -158,11 +136,11 @@ def test_a_date_that_python_has_not_spoils_its_row_only(way, tmp_path, mercer):
     pq.write_table(table, tmp_path / "a.parquet")
     rows = contextlib.nullcontext(tmp_path / "a.parquet")
     content = arrow_bytes(table, pa.ipc.new_stream)
-    with sent(content, tmp_path) if way == "socket" else rows as source:
+    with sent(content, tmp_path / "s") if way == "socket" else rows as source:
         code, _, err = mercer("stream", source, *options)
     assert "row 1 of" in one_error(code, err)
     (tmp_path / "s").unlink(missing_ok=True)
-    with sent(content, tmp_path) if way == "socket" else rows as source:
+    with sent(content, tmp_path / "s") if way == "socket" else rows as source:
         code, _, err = mercer("stream", source, *options, "--skip-bad")
     assert code == 0, err
     said = (tmp_path / "p.jsonl").read_text().splitlines()

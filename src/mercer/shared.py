@@ -16,8 +16,6 @@ __all__ = ["SharedModel"]
 
 # Beginnings of the names of methods that change the model, or need all of it at rest.
 _ALONE = ("fit", "partial_fit", "learn", "set_", "calibrate", "find_level", "save", "to_state")
-
-
 _OWN = "_model", "_turns", "_changed"
 
 

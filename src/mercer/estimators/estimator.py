@@ -192,6 +192,11 @@ def _renamed(view: TableView, names: Sequence[str]) -> TableView:
     )
 
 
+def not_fitted(model: Any) -> NotFittedError:
+    """Return the error of a model that has learned nothing; it is an AttributeError, too."""
+    return NotFittedError(f"This {type(model).__name__} is not fitted yet: call `fit` first.")
+
+
 # -- estimators ------------------------------------------------------------------------------------
 
 
@@ -221,7 +226,7 @@ class Estimator(BaseEstimator):
     def preprocessor_(self) -> TablePreprocessor | None:
         """Encoder of the columns; None if rows are used as they are, or come as a stream."""
         if not hasattr(self, "n_features_in_"):
-            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
+            raise not_fitted(self)
         return self._columns if isinstance(self._columns, TablePreprocessor) else None
 
     @property

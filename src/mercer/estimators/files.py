@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.exceptions import NotFittedError
 
 from mercer.columns import TablePreprocessor
 from mercer.columns.null_values import NullValues
 from mercer.columns.readings import TargetForm
-from mercer.estimators.estimator import column_names
+from mercer.estimators.estimator import column_names, not_fitted
 from mercer.estimators.inputs import Roles, StreamColumns, check_columns
 from mercer.estimators.kept_rows import HeldOutRows, kept_from_state, kept_until_now
 from mercer.estimators.start import AVERAGING
@@ -179,7 +178,7 @@ def state_of(model: Any) -> dict[str, Any]:
         If it is not fitted, or a part cannot be stored without code.
     """
     if not hasattr(model, "learner_"):
-        raise NotFittedError(f"This {type(model).__name__} is not fitted yet: call `fit` first.")
+        raise not_fitted(model)
     learner, targets, calibration = model.learner_, model.targets_, None
     if model._calibration is not None:
         from mercer.estimators.evidence import calibration_of_now

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -30,7 +29,7 @@ from mercer.columns.views import is_frame
 from mercer.component import own_copy
 from mercer.default import DefaultLearner
 from mercer.default.targets import LearnedMean, has_mean, level_of
-from mercer.estimators.estimator import Estimator, column_names
+from mercer.estimators.estimator import Estimator, column_names, not_fitted
 from mercer.estimators.files import of_state, state_of
 from mercer.estimators.inputs import (
     HeldBy,
@@ -1027,7 +1026,7 @@ class KernelEstimator(Estimator):
 
     def _fitted(self) -> Learner:
         if not hasattr(self, "learner_"):
-            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
+            raise not_fitted(self)
         return self.learner_
 
     def _has_gaps(self) -> bool:

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.base import RegressorMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
@@ -17,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.component import Component, own_copy
 from mercer.conformal import check_coverage
-from mercer.estimators.estimator import Estimator, numeric_rows
+from mercer.estimators.estimator import Estimator, not_fitted, numeric_rows
 from mercer.estimators.files import common_state, of_common_state
 from mercer.estimators.fitting import all_or_nothing
 from mercer.estimators.inputs import check_weights, resolve_kernel, sample_of, warn_user
@@ -656,7 +655,7 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
 
     def _fitted(self) -> FeaturePosterior | DictionaryPosterior | DescentPosterior:
         if not hasattr(self, "posterior_"):
-            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
+            raise not_fitted(self)
         return self.posterior_
 
     def _rows_to_predict(self, X: Any) -> Array:
@@ -709,7 +708,7 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
             If the model is not fitted, or a part cannot be stored without code.
         """
         if not hasattr(self, "posterior_"):
-            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call `fit` first.")
+            raise not_fitted(self)
         posterior: FeaturePosterior | DictionaryPosterior | DescentPosterior = self.posterior_
         # Of the posterior itself: parameters may have been set anew since.
         settings = {name: getattr(posterior, name, None) for name in _SETTINGS.fields}

@@ -29,7 +29,7 @@ from mercer.features.cosine import joined_cosines
 from mercer.features.feature_map import FeatureMap, FeatureOptions, features_of
 from mercer.jit import c_function, jit
 from mercer.maps import Affine, LearnableMap
-from mercer.numerics.expansions import Profile
+from mercer.numerics.expansions import CLOSE, Profile
 from mercer.pointers import call_pointer
 from mercer.validation import check_integer, parameters, positive
 
@@ -128,7 +128,7 @@ FloatArray = NDArray[np.floating[Any]]
 
 # Below this fraction of |x|^2 + |z|^2 a squared distance has lost too many digits to cancellation
 # and is computed from the difference of the rows instead.
-_CLOSE_DISTANCE = {"f": 1e-3, "d": 1e-6}
+_CLOSE_DISTANCE = {"f": CLOSE, "d": 1e-6}
 # Likewise for the distance of a cosine from 1 or -1, where the arc cosine loses half the digits.
 _CLOSE_COSINE = {"f": 1e-2, "d": 1e-4}
 _N_ROWS_FOR_CENTRE = 64

@@ -55,7 +55,7 @@ _FARTHEST, _FAR = 1e150, 708.0
 _NEAR = 1e4
 # In single precision, squared distances below this share of both squared sizes are computed from
 # differences.
-_CLOSE = 1e-3
+CLOSE = 1e-3
 _BLAS = blas_addresses(np.float32)
 
 _jit = jit(nogil=True, error_model="numpy")
@@ -512,7 +512,7 @@ def _fill_gram(blas, points, form, scale, offset, values):  # type: ignore[no-un
     if form != LAPLACIAN and n_columns > 0:
         column_products(blas, columns[:n_columns], values)
     none, one, two = np.float32(0.0), np.float32(1.0), np.float32(2.0)
-    far, close = np.float32(87.0), np.float32(_CLOSE)
+    far, close = np.float32(87.0), np.float32(CLOSE)
     linear = one if form in (MATERN_3_2, MATERN_5_2) else none
     third = np.float32(1.0 / 3.0) if form == MATERN_5_2 else none
     sizes = np.zeros(n, np.float32)

@@ -116,9 +116,9 @@ class RunningScale(Recorded):
         """Add columns, with the value of all earlier rows in each; NaN if it is missing."""
         said = ~np.isnan(past)
         self.counts = np.append(self.counts, np.where(said, min(n_rows, _REMEMBERED), 0.0))
-        self.mean = np.append(self.mean, np.where(said, past, 0.0))
+        known = np.where(said, past, 0.0)
+        self.mean = np.append(self.mean, known)
         self._squares = np.append(self._squares, np.zeros(past.size))
-        known = self.mean[-past.size :]
         self._least, self._most = np.append(self._least, known), np.append(self._most, known)
         self._has_more = np.append(self._has_more, np.zeros(past.size, dtype=np.bool_))
 

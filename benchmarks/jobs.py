@@ -4,6 +4,10 @@ Both methods get the same rows in the same process, one after the other. Numbers
 several runs. "x" and "times" say how many times faster two jobs are. "same bits" says whether
 predictions with one job and with two have the same hash.
 
+"Side by side" is what the machine itself allows: how many times as many fits two processes with one
+job each end in the same time as one process alone. Two cores that share memory, caches or a core's
+units give less than 2.
+
 The modelled columns are no measurement. They say how many times faster a fit would be on so many
 cores. For that the times of all pieces of a fit with one job are laid out on the cores. In this
 model nothing fights for memory or for the interpreter.
@@ -17,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import multiprocessing
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -119,6 +124,30 @@ def timed(make, regression, split, jobs):
     return fit, cpu, seconds, hashlib.sha256(predicted.tobytes()).hexdigest()
 
 
+def side_by_side(make, name, directory, repeats) -> float:
+    """Median seconds of a fit with one job while another process does the same."""
+    start = multiprocessing.get_context("spawn")
+    barrier, found = start.Barrier(2), start.Queue()
+    told = (make, name, directory, repeats, barrier, found)
+    both = [start.Process(target=_beside_another, args=told) for _ in range(2)]
+    for process in both:
+        process.start()
+    seconds = [found.get() for _ in range(2 * repeats)]
+    for process in both:
+        process.join()
+    return float(np.median(seconds))
+
+
+def _beside_another(make, name, directory, repeats, barrier, found) -> None:
+    regression, split = SOURCES[name].regression, load(name, 0, directory=directory)
+    make(regression, 1).fit(split.X[:2000], split.y[:2000])
+    for _ in range(repeats):
+        barrier.wait()
+        start = time.perf_counter()
+        make(regression, 1).fit(split.X, split.y)
+        found.put(time.perf_counter() - start)
+
+
 def main() -> None:
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
@@ -153,6 +182,8 @@ def main() -> None:
                 if len({run[3] for r in runs.values() for run in r}) == 1
                 else "no",
             }
+            beside = side_by_side(make, name, arguments.data, arguments.repeats)
+            cells["side by side: x"] = 2.0 * one[0] / beside
             tree = None
             if title == "mercer":
                 tree = traced(lambda: make(source.regression, 1).fit(split.X, split.y))

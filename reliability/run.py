@@ -37,6 +37,7 @@ RIGS = {
     "calls": "A wrong call ends in a clear error, and changes nothing",
     "memory": "Memory that runs out changes nothing",
     "threads": "Threads see whole states, and Ctrl-C is safe",
+    "processes": "Models go to other processes whole",
     "length": "Memory and cost stay flat, and counters do not overflow",
     "komp": "KOMP keeps its tolerance",
 }

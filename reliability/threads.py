@@ -98,7 +98,8 @@ def _answers(model: Any) -> str:
     return _bits(model.predict(ASKED))
 
 
-def _scores(model: Any) -> str:
+def scores(model: Any) -> str:
+    """Digest of the real-valued answers, or of the only ones."""
     method = next(m for m in ("decision_function", "score_samples", "predict") if hasattr(model, m))
     return _bits(getattr(model, method)(ASKED))
 
@@ -123,7 +124,7 @@ def _explained(model: Any) -> str:
 
 ASKING: dict[str, Callable[[Any], str]] = {
     "predict": _answers,
-    "scores": _scores,
+    "scores": scores,
     "pickle": _pickled,
     "save": _saved,
     "copy": _copied,
@@ -226,8 +227,8 @@ def _be_interrupted(name: str, rows: np.ndarray, targets: np.ndarray, out: int) 
     given = (rows,) if name == "novelty" else (rows, y)
     model = MODELS[name]()
     learn(name, model, 0)
-    before = _scores(copy.deepcopy(model))
-    after = _scores(copy.deepcopy(model).partial_fit(*given))
+    before = scores(copy.deepcopy(model))
+    after = scores(copy.deepcopy(model).partial_fit(*given))
     os.write(out, b"begin\n")
     outcome = "done"
     try:
@@ -237,7 +238,7 @@ def _be_interrupted(name: str, rows: np.ndarray, targets: np.ndarray, out: int) 
         except KeyboardInterrupt:
             outcome = "interrupted"
         came = time.monotonic()
-        if _scores(model) not in (before, after):
+        if scores(model) not in (before, after):
             outcome = "broken"
     except KeyboardInterrupt:
         outcome, came = "done", time.monotonic()

@@ -50,6 +50,15 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
+def _after_fork(work: Callable[[], None]) -> None:
+    """Do some work in each forked process, which has only one of its parent's threads.
+
+    A lock that another thread held would never be free there.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=work)
+
+
 class _OneBlasThread:
     """The context; may be nested, and entered by several threads at once.
 
@@ -63,14 +72,17 @@ class _OneBlasThread:
         self._owner: int | None = None
         self._depth = 0
         self._before: list[int] = []
+        self._is_left = False  # by a thread that a fork did not take along
+        _after_fork(self._forked)
 
     def __enter__(self) -> None:
         me = get_ident()
         with self._lock:
             if self._owner is None:
                 libraries = _controller().lib_controllers
-                self._before = [library.num_threads for library in libraries]
-                self._owner = me
+                if not self._is_left:
+                    self._before = [library.num_threads for library in libraries]
+                self._owner, self._is_left = me, False
                 for library in libraries:
                     library.set_num_threads(1)
             if self._owner == me:
@@ -86,6 +98,11 @@ class _OneBlasThread:
                 libraries = _controller().lib_controllers
                 for library, before in zip(libraries, self._before, strict=True):
                     library.set_num_threads(before)
+
+    def _forked(self) -> None:
+        self._lock = Lock()
+        if self._owner not in (None, get_ident()):
+            self._owner, self._depth, self._is_left = None, 0, True
 
 
 _CONTEXT = _OneBlasThread()
@@ -108,21 +125,31 @@ class _QuickTurns:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._inside = 0
+        self._inside: list[int] = []  # threads
         self._before = 0.0
+        _after_fork(self._forked)
 
     def __enter__(self) -> None:
         with self._lock:
             if not self._inside:
                 self._before = sys.getswitchinterval()
                 sys.setswitchinterval(min(self._before, _TURN))
-            self._inside += 1
+            self._inside.append(get_ident())
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                sys.setswitchinterval(self._before)
+            self._inside.remove(get_ident())
+            self._restore()
+
+    def _restore(self) -> None:
+        if not self._inside:
+            sys.setswitchinterval(self._before)
+
+    def _forked(self) -> None:
+        self._lock = Lock()
+        if self._inside:
+            self._inside = [thread for thread in self._inside if thread == get_ident()]
+            self._restore()
 
 
 _QUICK_TURNS = _QuickTurns()

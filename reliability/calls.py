@@ -8,17 +8,26 @@ numbers, no rows, one row, copies, constants, hundreds of classes, labels of mix
 last bit of its state. Or it succeeds; then all numbers that it gives are finite, and so are the
 answers to usual rows after it. Nothing takes more than some seconds.
 
+*Options.* An object is made of a public kernel, loss, risk, schedule, expansion, buffer or
+divergence, with odd values for what it takes, and a model learns with it; or a kernel or a schedule
+is a function of the caller that gives odd values, or raises at some call. *Functions.* Those that
+users call with numbers, of intervals, metrics, theory and the papers' recipes, get odd ones. The
+promise is the same, but a bound may be infinite.
+
 To run it:
 
-    python reliability/calls.py                      # long: 100,000 calls
+    python reliability/calls.py                      # long: 100,000 calls, 50,000 of the others
     python reliability/calls.py --short              # seconds to minutes
     python reliability/calls.py --case 1234          # one call, with what it says
+    python reliability/calls.py --kind options --case 1234
 """
 
 from __future__ import annotations
 
 import copy
 import datetime as dt
+import inspect
+import itertools
 import sys
 import warnings
 from collections.abc import Callable
@@ -42,6 +51,17 @@ from mercer import (
     KernelRegressor,
     NoveltyDetector,
     ValueFunction,
+    buffers,
+    conformal,
+    divergences,
+    expansions,
+    kernels,
+    losses,
+    metrics,
+    recipes,
+    risks,
+    schedules,
+    theory,
 )
 from mercer.buffers import FIFO
 from mercer.exceptions import DivergenceError
@@ -155,8 +175,11 @@ ROWS: tuple[Callable[[Random, np.ndarray], Any], ...] = (
     lambda rng, a: np.full(a.shape, INTEGERS[rng.integers(len(INTEGERS))]),
     *(lambda rng, a: sparse.csr_array(a), lambda rng, a: sparse.csc_matrix(a)),
     *(lambda rng, a: sparse.coo_array(a), lambda rng, a: sparse.csr_array(_put(rng, a, NUMBERS))),
-    *(lambda rng, a: pd.DataFrame(a), lambda rng, a: pd.DataFrame(a, columns=list("abc"))),
-    lambda rng, a: pd.DataFrame(a, columns=["a", "a", "b"]),
+    *(
+        lambda rng, a: pd.DataFrame(a),
+        lambda rng, a: pd.DataFrame(a, columns=list("abc")[: a.shape[1]]),
+    ),
+    lambda rng, a: pd.DataFrame(a, columns=["a", "a", "b"][: a.shape[1]]),
     lambda rng, a: pd.DataFrame(a).astype(object).where(a > 0, None),
     lambda rng, a: pd.DataFrame(a).assign(town="Bern"),
     *(lambda rng, a: np.asfortranarray(a), lambda rng, a: a[::-1], lambda rng, a: a[::2]),
@@ -201,7 +224,25 @@ WEIGHTS: tuple[Callable[[Random, int], Any], ...] = (
     *(lambda rng, n: ["a"] * n, lambda rng, n: np.ones((n, 2)), lambda rng, n: np.ones(n, object)),
 )
 VALUES: tuple[Any, ...] = (
-    *(None, True, "", "auto", "komp", 0, 1, -1, 3, 10**9, 0.0, 0.5, -0.5, 1e-300, 1e300, np.nan),
+    *(
+        None,
+        True,
+        "",
+        "auto",
+        "komp",
+        0,
+        1,
+        -1,
+        3,
+        10**9,
+        10**400,
+        0.0,
+        0.5,
+        -0.5,
+        1e-300,
+        1e300,
+        np.nan,
+    ),
     *(np.inf, [], {}, object(), len, (1, 2), np.ones(3), KERNEL, SMALL, Linear(), "squared", b"x"),
 )
 ASKING = (
@@ -295,6 +336,148 @@ def call(case: int) -> str:
     return "done"
 
 
+# -- options and functions ------------------------------------------------------------------------
+
+FAMILIES: dict[str, tuple[Any, str, str]] = {
+    "kernel": (kernels, "regressor, KOMP", "kernel"),
+    "loss": (losses, "regressor, KOMP", "loss"),
+    "loss of classes": (losses, "classifier, KOMP", "loss"),
+    "risk": (risks, "regressor, KOMP", "risk"),
+    "step size": (schedules, "regressor, KOMP", "step_size"),
+    "expansion": (expansions, "regressor, KOMP", "expansion"),
+    "buffer": (buffers, "ranker", "buffer"),
+    "divergence": (divergences, "density ratio", "f_divergence"),
+}
+#: What the caller's functions give; exceptions are raised.
+GIVEN = (
+    *(np.nan, np.inf, -1.0, 0.0, 1e300, 1e-300, None, "x", [], np.ones((2, 3)), 1j, 10**400),
+    *(KeyError("mine"), ValueError("of the caller's own function"), OSError("of the caller")),
+)
+SCORES = np.abs(Y)
+_STEPS, _BOX = schedules.PowerDecay(0.1, 0.75), theory.Box([2.0, 2.0])
+_BOUNDS = {"kernel_bound": 1.0, "solution_norm": 2.0}
+_UNREGULARIZED = {"schedule": _STEPS, "loss": "logistic", **_BOUNDS}
+_POLK = {"regularization": 0.1, "parsimony": 0.04, "variance": 0.5}
+_ORDER = {"step_size": 0.1, "slope_bound": 1.0}
+_OFF = {"low": Y[:, np.newaxis] - 1.0, "high": Y[:, np.newaxis] + 1.0}
+#: Functions of numbers, with usual arguments.
+FUNCTIONS: tuple[tuple[Callable[..., Any], dict[str, Any]], ...] = (
+    (conformal.conformal_quantile, {"scores": SCORES, "coverage": 0.9, "weights": SCORES}),
+    (conformal.cross_conformal, {**_OFF, "scores": SCORES, "coverage": 0.9, "weights": SCORES}),
+    (metrics.concordance, {"y": Y, "scores": SCORES, "group": CLASSES, "sample_weight": SCORES}),
+    (metrics.auc_standard_error, {"positive": Y > 0, "scores": SCORES}),
+    (metrics.ndcg, {"y": SCORES, "scores": Y, "group": CLASSES, "k": 5}),
+    (theory.polk_bias, {"step_size": 0.1, "tolerance": 0.01}),
+    (theory.polk_radius, {"step_size": 0.1, **_POLK}),
+    (theory.polk_step_size, {"radius": 5.0, **_POLK}),
+    (theory.polk_norm, {"slope_bound": 1.0, "kernel_bound": 1.0, "regularization": 0.1}),
+    (theory.packing_number, {"kernel": "gaussian", "domain": _BOX, "distance": 0.5}),
+    (
+        theory.polk_model_order,
+        {"kernel": "gaussian", "domain": _BOX, "parsimony": 0.04, **_ORDER},
+    ),
+    (theory.colk_model_order, {"tolerance": 0.1, "dimension": 2, **_ORDER}),
+    (theory.unregularized_limits, _UNREGULARIZED),
+    (theory.unregularized_rate, _UNREGULARIZED),
+    (theory.pairwise_norm, {"schedule": 0.1, "loss": "squared", "n_rows": 10}),
+    (theory.pairwise_rate, {**_UNREGULARIZED, "variance": 0.5, "delta": 0.05}),
+    *(
+        (
+            recipe,
+            {name: given.default for name, given in inspect.signature(recipe).parameters.items()},
+        )
+        for recipe in map(vars(recipes).get, recipes.__all__)
+        if recipe is not None
+    ),
+)
+
+
+def option(case: int) -> str:
+    """Make an odd option and let a model learn with it; how that ended."""
+    rng = np.random.default_rng([55, case])
+    family = list(FAMILIES)[rng.integers(len(FAMILIES))]
+    module, name, parameter = FAMILIES[family]
+    try:
+        if parameter in ("kernel", "step_size") and rng.random() < 0.3:
+            made = _of_caller(rng, takes_arrays=parameter == "kernel")
+        else:
+            made = _odd(rng, module)
+        model = MODELS[name]().set_params(**{parameter: made})
+        model.fit(*usual(name))
+    except TOLD as error:
+        return _told(error)
+    except (KeyError, OSError) as error:
+        if "mine" not in str(error) and "of the caller" not in str(error):
+            raise
+        return "told"
+    try:
+        if not finite(_answers(model)):
+            raise RuntimeError(f"{family} {made!r}: answers are not finite")
+        before = _rig.digest(model)
+        copied = copy.deepcopy(model)
+    except TOLD as error:  # functions of the caller cannot be stored
+        return f"learned, then {_told(error)}"
+    if _rig.digest(copied) != before:
+        raise RuntimeError(f"{family} {made!r}: a copy is another model")
+    return "learned"
+
+
+def _odd(rng: Random, module: Any) -> Any:
+    """An object of a public class of the module, some of whose parameters are odd."""
+    classes = [one for one in map(vars(module).get, module.__all__) if inspect.isclass(one)]
+    plain = [one for one in classes if not any(other in classes for other in one.__subclasses__())]
+    made = plain[rng.integers(len(plain))]
+    given = {}
+    for parameter in inspect.signature(made).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        if parameter.default is parameter.empty or rng.random() < 0.4:
+            given[parameter.name] = VALUES[rng.integers(len(VALUES))]
+    return made(**given)
+
+
+def _of_caller(rng: Random, takes_arrays: bool) -> Callable[..., Any]:
+    """A function as users write them, which gives something odd or raises at some call."""
+    wrong, at, calls = GIVEN[rng.integers(len(GIVEN))], int(rng.integers(6)), itertools.count()
+
+    def plain(first: Any, second: Any = None) -> Any:
+        if next(calls) >= at:
+            if isinstance(wrong, Exception):
+                raise wrong
+            return wrong
+        if not takes_arrays:
+            return 0.1
+        return np.exp(-(np.linalg.norm(first[:, np.newaxis] - second, axis=2) ** 2))
+
+    return plain
+
+
+def function(case: int) -> str:
+    """Call a function with some odd arguments; how that ended."""
+    rng = np.random.default_rng([56, case])
+    called, plain = FUNCTIONS[rng.integers(len(FUNCTIONS))]
+    given = dict(plain)
+    for name, value in plain.items():
+        if rng.random() < 0.4:
+            if isinstance(value, np.ndarray):
+                given[name] = _one_of(rng, TARGETS if value.ndim == 1 else ROWS, value)
+            elif name == "n_rows":  # 10^9 may be asked, and take an hour
+                given[name] = INTEGERS[rng.integers(2)]
+            else:
+                given[name] = (*VALUES, *NUMBERS)[rng.integers(len(VALUES) + len(NUMBERS))]
+    try:
+        answer = called(**given)
+    except TOLD as error:
+        return _told(error)
+    if not isinstance(answer, KernelRegressor | KernelClassifier | KernelRanker):
+        if called is metrics.auc_standard_error:  # documented
+            answer = np.nan_to_num(answer)
+        numbers = [answer] if np.ndim(answer) == 0 else answer
+        if any(isinstance(one, float) and np.isnan(one) for one in numbers):
+            raise RuntimeError(f"{called.__name__} with {given!r} is not a number")
+    return "done"
+
+
 def _told(error: BaseException) -> str:
     if len(str(error)) < 15:
         raise RuntimeError(f"{type(error).__name__} says only {str(error)!r}") from error
@@ -307,19 +490,30 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--calls", type=int)
     parser.add_argument("--case", type=int)
+    parser.add_argument("--kind", choices=list(KINDS), action="append")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
+    kinds = options.kind or list(KINDS)
     for name in MODELS:
         _answers(fitted(name))
     if options.case is not None:
-        print(call(options.case))
+        print(KINDS[kinds[0]][0](options.case))
         return 0
-    n = options.calls if options.calls is not None else 500 if options.short else 100_000
-    tally = _rig.each_case(call, range(options.first, options.first + n))
     report = _rig.Report("calls", options)
-    report.add_tally("calls", tally)
+    for kind in kinds:
+        run, short, long = KINDS[kind]
+        n = options.calls if options.calls is not None else short if options.short else long
+        report.add_tally(kind, _rig.each_case(run, range(options.first, options.first + n)))
     return report.end()
+
+
+#: What there is, shortly and in the long run.
+KINDS: dict[str, tuple[Callable[[int], str], int, int]] = {
+    "calls": (call, 400, 100_000),
+    "options": (option, 200, 30_000),
+    "functions": (function, 300, 20_000),
+}
 
 
 if __name__ == "__main__":

@@ -615,6 +615,19 @@ def test_a_schedule_that_gives_nonsense_is_named(bad):
         model.partial_fit(GRID, GRID[:, 0])
 
 
+@pytest.mark.parametrize("bad", [1j, 10**400])
+def test_a_schedule_that_gives_no_number_is_named(bad):
+    model = KernelRegressor(kernel=KERNEL, step_size=lambda t: bad)
+    with pytest.raises(ValueError, match="`step_size` must give positive numbers"):
+        model.partial_fit(GRID, GRID[:, 0])
+
+
+def test_a_kernel_that_gives_no_number_is_named():
+    model = KernelRegressor(kernel=lambda X, Z: 10**400, step_size=0.1)
+    with pytest.raises(ValueError, match="`function` must return numbers"):
+        model.partial_fit(GRID, GRID[:, 0])
+
+
 def test_a_step_that_flips_the_sign_is_refused():
     model = KernelRegressor(kernel=KERNEL, step_size=2.0, regularization=0.6)
     with pytest.raises(ValueError, match=r"2 \* 0\.6 = 1\.2.*flip the sign.*below 1\.67"):

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.metrics import ndcg_score, roc_auc_score
 
-from mercer.metrics import concordance, concordant_pairs, ndcg
+from mercer.metrics import auc_standard_error, concordance, concordant_pairs, ndcg
 
 
 def count_pairs(y, scores, group=None):
@@ -139,6 +139,8 @@ def test_wrong_arguments_are_refused(measure, arguments, words):
         (lambda: ndcg([-1, 2], [1, 2]), "below 0, got -1"),
         (lambda: ndcg([1, 2], [1, 2], [0, 1]), "No group has two rows"),
         (lambda: ndcg([1, 2], [1, 2], k=0), "`k` must be"),
+        (lambda: auc_standard_error(np.array([0, 1]), [1.0, 2.0]), "array of bool, got int"),
+        (lambda: auc_standard_error(np.array([False]), [1.0, 2.0]), "one length"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(call, words):

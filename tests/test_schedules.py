@@ -87,7 +87,9 @@ def test_numbers_become_constants_and_callables_pass():
     assert as_schedule(own) is own
 
 
-@pytest.mark.parametrize("value", ["auto", None, True, [0.1], 0.0, -1, math.nan, PowerDecay])
+@pytest.mark.parametrize(
+    "value", ["auto", None, True, [0.1], 0.0, -1, math.nan, 10**400, PowerDecay]
+)
 def test_anything_else_is_refused(value):
     with pytest.raises(ValueError, match=r"must be|Write PowerDecay"):
         as_schedule(value)

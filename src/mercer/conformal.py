@@ -171,7 +171,7 @@ def cross_conformal(
     Raises
     ------
     ValueError
-        If the coverage is not between 0 and 1, or weights do not fit.
+        If the coverage is not between 0 and 1, or shapes do not fit.
 
     Examples
     --------
@@ -182,12 +182,17 @@ def cross_conformal(
     array([[4.4, 5.6]])
     """
     check_coverage(coverage)
-    beyond = np.asarray(scores, dtype=np.float64)
-    lower = np.asarray(low, dtype=np.float64) - beyond
-    upper = np.asarray(high, dtype=np.float64) + beyond
+    ends, beyond = np.asarray([low, high], np.float64), np.asarray(scores, np.float64)
+    if ends.ndim != 3 or beyond.shape not in (ends.shape[1:], ends.shape[2:]):
+        raise ValueError(
+            f"`low` and `high` must have shape (n_new, n_rows), and `scores` that one or (n_rows,),"
+            f" got shapes {ends.shape[1:]} and {beyond.shape}."
+        )
+    lower, upper = ends[0] - beyond, ends[1] + beyond
     share = _shares(weights, lower.shape[1])
-    ends = -_quantiles(-lower, coverage, share), _quantiles(upper, coverage, share)
-    return np.column_stack(ends)
+    return np.column_stack(
+        [-_quantiles(-lower, coverage, share), _quantiles(upper, coverage, share)]
+    )
 
 
 def fewest_rows(coverage: float) -> int:

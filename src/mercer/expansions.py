@@ -846,7 +846,7 @@ class Quantized(Expansion):
     True
     """
 
-    _parameters = parameters(radius=real(low=0.0), max_size=or_none(integer(low=1)))
+    _parameters = parameters(radius=real(low=0.0, high=1e150), max_size=or_none(integer(low=1)))
 
     def __init__(self, radius: float, max_size: int | None = None) -> None:
         self.radius = radius

@@ -33,6 +33,11 @@ def auc_standard_error(positive: NDArray[np.bool_], scores: Array) -> float:
     standard_error : float
         NaN with fewer than two rows of a class.
 
+    Raises
+    ------
+    ValueError
+        If ``positive`` is not of bool, lengths differ, or scores are not finite.
+
     References
     ----------
     DeLong, DeLong and Clarke-Pearson (1988), Comparing the areas under two or more correlated
@@ -43,6 +48,10 @@ def auc_standard_error(positive: NDArray[np.bool_], scores: Array) -> float:
     >>> auc_standard_error(np.array([True, True, False, False]), np.array([4.0, 3.0, 2.0, 1.0]))
     0.0
     """
+    positive = np.asarray(positive)
+    if positive.dtype != bool:
+        raise ValueError(f"`positive` must be an array of bool, got {positive.dtype}.")
+    _, scores = _checked(positive, scores)
     variance = 0.0
     ranks = rankdata(scores)
     for own in (positive, ~positive):

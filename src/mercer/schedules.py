@@ -13,7 +13,7 @@ from numbers import Real
 from typing import Any
 
 from mercer.component import Component, own_copy
-from mercer.validation import or_none, parameters, positive, real
+from mercer.validation import check_real, or_none, parameters, positive, real
 
 __all__ = ["Constant", "InverseTime", "PowerDecay", "Relative", "Schedule", "as_schedule"]
 
@@ -254,7 +254,7 @@ def as_schedule(value: Any) -> Callable[[int], float]:
     Constant(value=0.5)
     """
     if isinstance(value, Real) and not isinstance(value, bool):
-        return Constant(float(value))
+        return Constant(check_real("value", value, low=0.0, open_low=True, why=_WHY))
     if isinstance(value, type) and issubclass(value, Schedule):
         raise ValueError(
             f"A schedule must be an object, got the class {value.__name__} itself. Write "

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -60,12 +60,19 @@ Array = NDArray[np.float64]
 _LEAST_DISTANCE = 1e-6
 
 
+#: Bounds multiply powers of what is given; they are not calculated of larger and smaller numbers.
+_LEAST, _LARGEST = 1e-60, 1e60
+#: Each row is a step that is calculated: so many take hours.
+_MOST_ROWS = 10**10
+_MOST_DIMENSIONS = 10**6
+
+
 def _positive(**values: float) -> list[float]:
-    return [check_real(name, value, low=0, open_low=True) for name, value in values.items()]
+    return [check_real(name, value, low=_LEAST, high=_LARGEST) for name, value in values.items()]
 
 
 def _not_negative(**values: float) -> list[float]:
-    return [check_real(name, value, low=0) for name, value in values.items()]
+    return [check_real(name, value, low=0, high=_LARGEST) for name, value in values.items()]
 
 
 def _between(name: str, value: float, low: float, high: float, why: str = "") -> float:
@@ -81,7 +88,7 @@ def _rate(value: float) -> float:
 def _of_loss(name: str, value: float | str | Loss, attribute: str) -> float:
     """Return a number, or the one that a loss declares."""
     if not isinstance(value, str | Loss):
-        return check_real(name, value, low=0, open_low=True)
+        return _positive(**{name: value})[0]
     loss = as_loss(value)
     number = getattr(loss, attribute)
     if number is None:
@@ -98,7 +105,7 @@ def _of_loss(name: str, value: float | str | Loss, attribute: str) -> float:
 def _of_kernel(name: str, value: float | str | Kernel) -> float:
     """Return a number, or the bound of a kernel."""
     if not isinstance(value, str | Kernel):
-        return check_real(name, value, low=0, open_low=True)
+        return _positive(**{name: value})[0]
     kernel = as_kernel(value)
     if kernel.bound is None:
         raise ParameterError(
@@ -426,7 +433,7 @@ def packing_number(kernel: str | Kernel, domain: Box | Ball, distance: float) ->
             value=domain,
             mend=f"Write Box(({lengths!r},)) for one column.",
         )
-    dimension = check_integer("domain.dimension", domain.dimension, low=1)
+    dimension = check_integer("domain.dimension", domain.dimension, low=1, high=_MOST_DIMENSIONS)
     for length in lengths:
         check_real("domain", length, low=0)
     if not isinstance(kernel, DistanceKernel | Cauchy):
@@ -573,7 +580,7 @@ def colk_model_order(
     )
     slope = _of_loss("slope_bound", slope_bound, "lipschitz")
     slope *= _of_loss("inner_slope_bound", inner_slope_bound, "lipschitz")
-    power = 2 * check_integer("dimension", dimension, low=1)
+    power = 2 * check_integer("dimension", dimension, low=1, high=_MOST_DIMENSIONS)
     with np.errstate(over="ignore"):
         return packing_constant * float(np.float64(slope * step_size / tolerance) ** power)
 
@@ -1241,7 +1248,8 @@ def _power_of(schedule: Any, *, low: float) -> tuple[float, float]:
         1,
         f"The theorem asks for a power between {low:g} and 1.",
     )
-    return unit * float(schedule.scale), float(schedule.power)
+    (scale,) = _positive(**{"schedule.scale": unit * float(schedule.scale)})
+    return scale, float(schedule.power)
 
 
 class StepConditions(NamedTuple):
@@ -1655,10 +1663,10 @@ def pairwise_distance(
     return (norm**2 + variance * (4 + math.log(n_rows))) * growth
 
 
-def _sizes(schedule: Any, n_rows: int) -> list[float]:
-    """Return the steps from the second row, the first with a partner, to the last."""
-    steps, last = as_schedule(schedule), check_integer("n_rows", n_rows, low=1)
-    return [check_real("schedule", steps(t), low=0) for t in range(2, last + 1)]
+def _sizes(schedule: Any, n_rows: int) -> Iterator[float]:
+    """Give the steps from the second row, the first with a partner, to the last."""
+    steps, last = as_schedule(schedule), check_integer("n_rows", n_rows, low=1, high=_MOST_ROWS)
+    return (check_real("schedule", steps(t), low=0, high=_LARGEST) for t in range(2, last + 1))
 
 
 def pairwise_rate(

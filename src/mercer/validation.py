@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from numbers import Integral, Real
 from types import MappingProxyType
@@ -27,7 +28,10 @@ def check_real(
     mend: str = "",
 ) -> float:
     """Return ``value`` as a float, or raise ``ValueError`` if it is outside its range."""
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    number = math.nan
+    if isinstance(value, Real) and not isinstance(value, bool):
+        with suppress(OverflowError):  # an int beyond all floats
+            number = float(value)
     inside = (
         math.isfinite(number)
         and (number > low if open_low else number >= low)
@@ -48,6 +52,10 @@ def check_real(
     return number
 
 
+#: Compiled loops can count to this, and four times as far before their numbers overflow.
+_LARGEST = 2**61 - 1
+
+
 def check_integer(
     name: str,
     value: Any,
@@ -59,6 +67,8 @@ def check_integer(
 ) -> int:
     """Return ``value`` as an int, or raise ``ValueError`` if it is not one or out of range."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if high is None and whole and int(value) > _LARGEST:
+        high = _LARGEST
     if not whole or int(value) < low or (high is not None and int(value) > high):
         span = f"of at least {low}" if high is None else f"between {low} and {high}"
         raise ParameterError(

@@ -325,6 +325,13 @@ def test_cross_conformal_intervals_are_those_of_the_paper(scores, coverage, seed
     assert_allclose(cross_conformal(low, high, scores, coverage, np.full(n, 3.0)), expected)
 
 
+def test_cross_conformal_names_shapes_that_do_not_fit():
+    with pytest.raises(ValueError, match=r"got shapes \(3,\) and \(3,\)"):
+        cross_conformal(np.zeros(3), np.zeros(3), np.zeros(3), 0.9)
+    with pytest.raises(ValueError, match=r"got shapes \(2, 3\) and \(2,\)"):
+        cross_conformal(np.zeros((2, 3)), np.zeros((2, 3)), np.zeros(2), 0.9)
+
+
 def test_fits_that_say_the_same_have_the_intervals_of_one():
     rng = np.random.default_rng(0)
     X, y, said = rng.normal(size=(30, 1)), rng.normal(size=30), rng.normal(size=30)

@@ -760,3 +760,18 @@ BOX = theory.Box((1.0,))
 def test_wrong_arguments_are_told(call, match):
     with pytest.raises(ValueError, match=match):
         call()
+
+
+@pytest.mark.parametrize("value", [1e300, 10**400])
+@pytest.mark.parametrize(
+    ("function", "name", "others"),
+    [
+        (theory.polk_bias, "tolerance", {"step_size": 0.1}),
+        (theory.polk_norm, "slope_bound", {"kernel_bound": 1.0, "regularization": 0.1}),
+        (theory.polk_norm, "kernel_bound", {"slope_bound": 1.0, "regularization": 0.1}),
+        (theory.pairwise_norm, "schedule", {"loss": "logistic", "n_rows": 5}),
+    ],
+)
+def test_numbers_whose_powers_overflow_are_told(function, name, others, value):
+    with pytest.raises(ValueError, match=f"`{name}|`value`"):
+        function(**{name: value}, **others)

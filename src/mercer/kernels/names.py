@@ -193,7 +193,11 @@ class FunctionKernel(Kernel):
 
     def _gram(self, X: Any, Z: Any) -> FloatArray:
         if not self._is_pairwise:
-            K = np.array(self.function(X, Z), dtype=X.dtype)
+            values = self.function(X, Z)
+            try:
+                K = np.array(values, dtype=X.dtype)
+            except (TypeError, ValueError, OverflowError) as error:
+                raise ValueError(f"`function` must return numbers: {error}.") from error
             if K.shape != (len(X), len(Z)):
                 raise ValueError(
                     f"`function` must return one value for each pair of rows, of the shape "

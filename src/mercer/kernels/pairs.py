@@ -56,7 +56,7 @@ def _weights_of(name: str, pattern: Any) -> Array:
     try:
         numbers = PAIR_KERNELS[pattern] if isinstance(pattern, str) else pattern
         weights = np.array(numbers, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         weights = np.empty(0)
     if weights.shape not in ((2,), (2, 2)) or not np.isfinite(weights).all():
         raise ValueError(

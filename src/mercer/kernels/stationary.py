@@ -36,6 +36,10 @@ _FAR = 1e4
 _OF_MEDIAN = {"median": 1.0, "half-median": 0.5}
 
 
+#: Squares of these, and of their inverses, are still numbers.
+_SHORTEST, _LONGEST = 1e-150, 1e150
+
+
 def _check_length_scale(name: str, value: Any) -> None:
     if isinstance(value, str) and value in _OF_MEDIAN:
         return
@@ -43,7 +47,7 @@ def _check_length_scale(name: str, value: Any) -> None:
         'It divides distances. "median" takes the median distance of the data, "half-median" '
         "half of it."
     )
-    check_real(name, value, low=0, open_low=True, why=why)
+    check_real(name, value, low=_SHORTEST, high=_LONGEST, why=why)
 
 
 class _Metric(NamedTuple):
@@ -88,7 +92,9 @@ class _Stationary(FormulaKernel):
         """
         distances = cls._metric.distances(rows, rows)[np.tri(len(rows), k=-1, dtype=np.bool_)]
         distances = distances[distances > 0]
-        return float(np.median(distances)) if distances.size else cls._metric.expected(len(rows.T))
+        if not distances.size:
+            return cls._metric.expected(len(rows.T))
+        return float(np.clip(np.median(distances), 2.0 * _SHORTEST, _LONGEST))  # a half is allowed
 
     @property
     def _scale(self) -> float:

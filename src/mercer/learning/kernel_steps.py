@@ -134,7 +134,10 @@ class KernelLearner(StepLearner, Passing):
             step_sizes = np.minimum(step_sizes, 0.5 * longest)
         else:
             numbers = range(first, first + n_steps)
-            step_sizes = np.array([self.step_size(t) for t in numbers], float)
+            try:
+                step_sizes = np.array([self.step_size(t) for t in numbers], float)
+            except (TypeError, OverflowError) as error:
+                raise ValueError(f"`step_size` must give positive numbers: {error}.") from error
             if isinstance(self.step_size, CarefulSteps):
                 limits = self.step_size.limits(self.function.kernel, X, weights, rows_per_step)
                 # With the longest steps that the ridge allows, all rows so far count alike.

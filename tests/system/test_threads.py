@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 from sklearn.base import clone
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from command_line import run
 from mercer import GaussianProcessRegressor, KernelClassifier, KernelRegressor, load_model
@@ -110,6 +110,30 @@ def test_models_have_one_hash_whatever_the_jobs_and_the_threads_of_blas(name, tm
         found.add((answers(mine, rows), path.read_bytes()))
         assert load_model(path).n_jobs is None  # it is of the machine, not of the model
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("name", ["predict_interval", "predict_set"])
+def test_intervals_and_sets_have_the_jobs_of_the_model_and_one_thread_of_blas(name, monkeypatch):
+    classes = name == "predict_set"
+    model = KernelClassifier(random_state=0) if classes else KernelRegressor(random_state=0)
+    model.fit(X[:400], CLASSES[:400] if classes else WAVES[:400])
+    said = set()
+    for n_jobs in COUNTS:
+        with threadpool_limits(n_jobs, "blas"):
+            said.add(getattr(model.set_params(n_jobs=n_jobs), name)(X).tobytes())
+    assert len(said) == 1
+    evaluate = model._scores_at
+
+    def seen(rows):
+        found = [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+        assert set(found) == {1}
+        assert len({*in_order(lambda _: together.wait() >= 0 and threading.get_ident(), "ab")}) == 2
+        return evaluate(rows)
+
+    together = threading.Barrier(2, timeout=30)
+    monkeypatch.setattr(model, "_scores_at", seen)
+    with threadpool_limits(3, "blas"):
+        getattr(model.set_params(n_jobs=2), name)(X)
 
 
 def test_pieces_are_spread_over_the_jobs():

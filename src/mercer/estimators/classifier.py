@@ -32,6 +32,7 @@ from mercer.learning import theorem_steps
 from mercer.losses import Logistic, Loss, Softmax, as_loss
 from mercer.model_file import storable
 from mercer.risks import Risk
+from mercer.threads import jobs
 from mercer.validation import check_real
 
 Array = NDArray[np.float64]
@@ -572,7 +573,8 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
         from mercer.estimators.evidence import evidence_of
 
         told = evidence_of(self)
-        return sets_of_classes(told, X, coverage, by_class=by_class, empty=empty)
+        with jobs(self.n_jobs):
+            return sets_of_classes(told, X, coverage, by_class=by_class, empty=empty)
 
     @available_if(has_probabilities)
     def predict_proba(self, X: Any) -> Array:

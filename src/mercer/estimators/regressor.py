@@ -27,6 +27,7 @@ from mercer.learning import AutomaticStep
 from mercer.losses import Loss, Poisson, Quantile, as_loss
 from mercer.model_file import storable
 from mercer.risks import Risk
+from mercer.threads import jobs
 
 Array = NDArray[np.float64]
 
@@ -486,7 +487,8 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         from mercer.answers.intervals import intervals
         from mercer.estimators.evidence import evidence_of
 
-        return self.as_written(intervals(evidence_of(self), X, coverage, method))
+        with jobs(self.n_jobs):
+            return self.as_written(intervals(evidence_of(self), X, coverage, method))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R², or for several quantile levels D², the explained share of the pinball loss.

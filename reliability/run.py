@@ -40,6 +40,7 @@ RIGS = {
     "processes": "Models go to other processes whole",
     "length": "Memory and cost stay flat, and counters do not overflow",
     "komp": "KOMP keeps its tolerance",
+    "machines": "The same bits on one machine, nearly the same answers on others",
 }
 HEAD = """# What was tried to break it
 

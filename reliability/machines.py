@@ -26,6 +26,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -234,7 +235,7 @@ def child(one: dict[str, Any]) -> int:
     """Answer with all models, as one of the configurations."""
     warnings.simplefilter("ignore")
     folder = Path(one["folder"])
-    (folder / one["name"]).mkdir(exist_ok=True)
+    (folder / one["name"]).mkdir()
     for name in one["families"]:
         try:
             np.savez(folder / one["name"] / f"{name}.npz", **answer(name, folder, one))
@@ -305,6 +306,7 @@ def run(one: Configuration, folder: Path, families: list[str], few: int) -> None
         "few": few,
         "jobs": one.jobs,
     }
+    shutil.rmtree(folder / one.name, ignore_errors=True)  # what an earlier run has kept
     command = [one.python, __file__, "--child", json.dumps(said)]
     done = subprocess.run(command, env={**os.environ, **one.environment}, check=False)
     words = f", ended with {done.returncode}" if done.returncode else ""

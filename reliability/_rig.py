@@ -15,6 +15,7 @@ import argparse
 import atexit
 import ctypes
 import hashlib
+import itertools
 import json
 import resource
 import shutil
@@ -69,6 +70,9 @@ class Tally:
 class Report:
     """What a rig found: rows of its table, printed as they come, and kept if that is asked for.
 
+    A long run may be made in parts: rows that are kept replace those that begin with the same
+    words, and the others stay.
+
     Parameters
     ----------
     rig : str
@@ -101,16 +105,24 @@ class Report:
     def end(self) -> int:
         """Keep the rows if wanted; 1 if anything broke."""
         if self._keeps:
-            took = time.monotonic() - self._begun
             RESULTS.mkdir(exist_ok=True)
-            record = {
-                "hours": round(took / 3600, 2),
-                "environment": _environment(),
-                "rows": self._rows,
-            }
             place = RESULTS / f"{self._rig}.json"
+            kept = json.loads(place.read_text()) if place.exists() else {}
+            rows = {_words(row): row for row in [*kept.get("rows", []), *self._rows]}
+            machines = [one for one in kept.get("environments", []) if one != _environment()]
+            hours = kept.get("hours", 0.0) + (time.monotonic() - self._begun) / 3600
+            record = {
+                "hours": round(hours, 2),
+                "environments": [*machines, _environment()],
+                "rows": list(rows.values()),
+            }
             place.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         return int(self._broken > 0)
+
+
+def _words(row: dict[str, Any]) -> tuple[str, ...]:
+    """What a row is about: the words that it begins with."""
+    return tuple(itertools.takewhile(lambda value: isinstance(value, str), row.values()))
 
 
 def _environment() -> dict[str, str]:

@@ -70,24 +70,24 @@ def page() -> str:
         if record is None:
             parts.append("*No long run is kept yet.*\n")
             continue
-        machine = ", ".join(f"{name} {value}" for name, value in record["environment"].items())
         parts.append(f"{_common.markdown(record['rows'])}\n")
-        parts.append(f"*reliability/{rig}.py, {record['hours']:g} hours; {machine}*\n")
+        machines = "; ".join(
+            ", ".join(map("{} {}".format, one, one.values())) for one in record["environments"]
+        )
+        parts.append(f"*reliability/{rig}.py, {record['hours']:g} hours; {machines}*\n")
     return "\n".join([*parts, UNTRIED])
 
 
 def _overview(tables: dict[str, Any]) -> str:
     rows = []
     for rig, promise in RIGS.items():
-        found = tables[rig]["rows"] if tables[rig] else []
         link = re.sub(r"[^\w\s-]", "", promise.lower()).replace(" ", "-")
-        rows.append(
-            {
-                "promise": f"[{promise}](#{link})",
-                "tried": f"{sum(_first(row, 'cases', 'steps') for row in found):,}",
-                "broken": sum(_first(row, "broken", "beyond the tolerance") for row in found),
-            }
-        )
+        row = {"promise": f"[{promise}](#{link})", "tried": "not yet at length", "broken": ""}
+        if record := tables[rig]:
+            found = record["rows"]
+            row["tried"] = f"{sum(_first(one, 'cases', 'steps') for one in found):,}"
+            row["broken"] = str(sum(_first(one, "broken", "beyond the tolerance") for one in found))
+        rows.append(row)
     return str(_common.markdown(rows)) + "\n"
 
 

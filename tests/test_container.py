@@ -415,6 +415,39 @@ def test_two_that_write_one_file_do_not_meet(path):
     assert os.listdir(path.parent) == ["model.mercer"]
 
 
+LEAVER = """
+import os, pathlib, signal, sys
+from mercer.model_file import unfinished_folder
+with unfinished_folder(pathlib.Path(sys.argv[1])) as folder:
+    (folder / "left").touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX")
+def test_a_folder_of_a_killed_writer_is_taken_by_the_next(tmp_path):
+    place = tmp_path / "parts"
+    subprocess.run([sys.executable, "-c", LEAVER, str(place)], check=False)
+    (left,) = tmp_path.iterdir()
+    (tmp_path / "other").mkdir()
+    with model_file.unfinished_folder(place) as first:
+        assert first == left
+        assert not list(first.iterdir())
+        (first / "first").touch()
+        with model_file.unfinished_folder(place) as second:
+            assert second != first
+        first.rename(place)
+        with model_file.unfinished_folder(place) as third:  # where the first one was
+            assert third == first
+    third.symlink_to(tmp_path / "other")
+    with model_file.unfinished_folder(place) as fourth:  # which is not followed
+        assert fourth.parent == tmp_path
+        assert fourth != third
+    third.unlink()
+    assert sorted(os.listdir(tmp_path)) == ["other", "parts"]
+    assert os.listdir(place) == ["first"]
+
+
 @pytest.mark.skipif(os.name != "posix", reason="links of POSIX")
 def test_links_in_the_place_of_the_unfinished_file_are_not_followed(path):
     with model_file.replacing(path) as place:

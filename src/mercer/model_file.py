@@ -458,7 +458,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         if target.exists():
             shutil.copymode(target, temporary)
         os.replace(temporary, target)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink()
@@ -468,34 +468,92 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             os.close(lock)
 
 
-def _unfinished(target: Path) -> tuple[Path, int | None]:
+@contextlib.contextmanager
+def unfinished_folder(target: Path, mode: int = 0o777) -> Iterator[Path]:
+    """Give an empty folder beside a target, which is removed at the end unless it was renamed.
+
+    Parameters
+    ----------
+    target : Path
+        What it is for. The next folder for it is this one, if this process is killed.
+    mode : int
+        Permissions, of which the process's mask takes some.
+
+    Yields
+    ------
+    folder : Path
+        The folder.
+
+    Raises
+    ------
+    OSError
+        If it cannot be made.
+    """
+    folder, lock = _unfinished(target, mode)
+    failed = True
+    try:
+        yield folder
+        failed = False
+    finally:
+        for ignored in (True, failed):  # all that can be removed, and then what is left is told
+            if folder.exists() and (lock is None or _is_at(lock, folder)):
+                shutil.rmtree(folder, ignore_errors=ignored)
+        if lock is not None:
+            os.close(lock)
+
+
+def _unfinished(target: Path, mode: int | None = None) -> tuple[Path, int | None]:
     """Return a path for the unfinished file of a target, and the descriptor of its lock.
 
     Its name is made from that of the target, so that the next writer takes what a killed one left.
     The lock goes with the process. Where another one writes the same target just now, or the
-    system has no locks, the name is a random one.
+    system has no locks, the name is a random one. With a mode there is an empty folder.
     """
     name = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]
     temporary = target.with_name(f".mercer-{name}.tmp")
     with contextlib.suppress(ImportError, OSError):
         import fcntl
 
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        lock = os.open(temporary, flags, 0o666)
+        flags = os.O_RDWR | os.O_CREAT
+        if mode is not None:
+            temporary.mkdir(mode, exist_ok=True)
+            flags = os.O_RDONLY | os.O_DIRECTORY
+        lock = os.open(temporary, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            mine = os.fstat(lock)
             # Its last writer may have given it the target's name meanwhile.
-            if os.path.samestat(mine, os.stat(temporary)) and mine.st_nlink == 1:
+            if _is_at(lock, temporary) and _is_ours(lock, temporary, mode is not None):
                 return temporary, lock
         except BaseException:
             os.close(lock)
             raise
         os.close(lock)
-    return target.with_name(f".mercer-{secrets.token_hex(16)}.tmp"), None
+    temporary = target.with_name(f".mercer-{secrets.token_hex(16)}.tmp")
+    if mode is not None:
+        temporary.mkdir(mode)
+    return temporary, None
 
 
-def _sync_folder(folder: Path) -> None:
+def _is_at(lock: int, path: Path) -> bool:
+    """Whether a path leads to what a descriptor is of."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(lock), os.stat(path))
+    return False
+
+
+def _is_ours(lock: int, path: Path, is_folder: bool) -> bool:
+    """Whether a file has no other name; or a folder is of this user, and empty from now on."""
+    about = os.fstat(lock)
+    if not is_folder:
+        return about.st_nlink == 1
+    if about.st_uid != os.getuid():
+        return False
+    for left in path.iterdir():
+        left.unlink()
+    return True
+
+
+def sync_folder(folder: Path) -> None:
     """Make the new name of the file survive a power cut, where the system can."""
     if hasattr(os, "O_DIRECTORY"):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

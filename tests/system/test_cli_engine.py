@@ -20,7 +20,7 @@ from command_line import run
 from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.exceptions import ShardError
 from mercer_app.cli._workers import StageView
-from mercer_app.models.files import check_new_folder
+from mercer_app.models.files import check_new_folder, new_folder
 from mercer_cluster import Progress, Settings, ShardTraining, predict
 
 pytestmark = pytest.mark.usefixtures("quick_race")
@@ -274,6 +274,25 @@ def test_folders_of_predictions_hold_nothing_else(files, mercer, tmp_path):
     assert "p.parquet' is named as a file, but with `--engine`" in answer(tmp_path / "p.parquet")
     assert "p.CSV.gz' is named as a file" in answer(tmp_path / "p.CSV.gz")
     assert "does not exist. Create it first." in answer(tmp_path / "none" / "parts")
+
+
+KILLED = """
+import os, pathlib, signal, sys
+from mercer_app.models.files import new_folder
+with new_folder(pathlib.Path(sys.argv[1])) as folder:
+    (folder / "part").touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_run_left_is_gone_with_the_next(tmp_path):
+    place = tmp_path / "parts"
+    subprocess.run([sys.executable, "-c", KILLED, place], check=False)
+    assert len(os.listdir(tmp_path)) == 1
+    with new_folder(place) as folder:
+        (folder / "new").touch()
+    assert os.listdir(tmp_path) == ["parts"]
+    assert os.listdir(place) == ["new"]
 
 
 def test_folders_may_have_a_dot_in_their_names(tmp_path):

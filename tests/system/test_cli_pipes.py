@@ -208,22 +208,29 @@ def test_readers_may_leave_and_the_locale_may_be_c(model, tmp_path):
     assert done.stderr.decode().splitlines() == [f"standard input: {GERMAN}"]
 
 
-def test_nothing_is_left_behind_when_the_command_is_ended(model, tmp_path):
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_behind_when_the_command_is_ended(model, tmp_path, how):
+    command = [*COMMAND, "predict", str(model), "-", "--out", "-"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
     process = subprocess.Popen(
-        [*COMMAND, "predict", str(model), "-", "--out", "-"],
+        command,
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
+        env=environment,
     )
     process.stdin.write(b"a,b\n" + b"1,2\n" * 10)
     process.stdin.flush()
     until = time.monotonic() + 60
-    while not list(tmp_path.glob("mercer-*/standard-input.csv")):
+    while not list(tmp_path.glob(".mercer-*/standard-input.csv")):
         assert time.monotonic() < until
         time.sleep(0.05)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 143
+    (place,) = tmp_path.iterdir()
+    assert place.stat().st_mode & 0o777 == 0o700  # for nobody else
+    process.send_signal(how)
+    assert process.wait(60) == (143 if how == signal.SIGTERM else -how)
     process.stdin.close()
+    if how == signal.SIGKILL:  # goes with the next
+        subprocess.run(command, input=b"", env=environment, check=False)
     assert list(tmp_path.iterdir()) == []
 
 

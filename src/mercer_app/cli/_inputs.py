@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from mercer.columns.null_values import NullValues
+from mercer.model_file import unfinished_folder
 from mercer_app.files import CsvDialect, CsvPath
 from mercer_app.files.places import ending_of_bytes
 from mercer_app.files.tables import unusual_files
@@ -92,9 +93,11 @@ def _spooled() -> Iterator[str]:
     source = sys.stdin.buffer
     if sys.stdin.isatty():
         note("reading a table from standard input; Ctrl-D ends it")
-    with _ended_by_signals(), tempfile.TemporaryDirectory(prefix="mercer-") as folder:
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    place = Path(tempfile.gettempdir()) / f"mercer-{_NAME}-{user}"
+    with _ended_by_signals(), unfinished_folder(place, 0o700) as folder:
         first = source.read(8)
-        path = Path(folder) / f"{_NAME}{ending_of_bytes(first)}"
+        path = folder / f"{_NAME}{ending_of_bytes(first)}"
         named(str(path), "standard input")
         _copy(first, source, path)
         yield str(path)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-import shutil
 import sys
-import uuid
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +20,7 @@ from numpy.typing import NDArray
 from mercer.columns.null_values import NullValues, Unreadable
 from mercer.columns.readings import held_before
 from mercer.columns.views import listed
-from mercer.model_file import load_model, replacing
+from mercer.model_file import load_model, replacing, sync_folder, unfinished_folder
 from mercer_app.files import read_tables, schema
 from mercer_app.files.places import FilePath, check_place, local_path
 from mercer_app.files.tables import (
@@ -383,14 +381,10 @@ def check_new_folder(path: Path) -> None:
 def new_folder(path: Path) -> Iterator[Path]:
     """Write files to a folder that appears with all of them, or not at all."""
     place = Path(os.path.realpath(path))
-    temporary = place.parent / f".{place.name}.{uuid.uuid4().hex}"
-    temporary.mkdir()
-    try:
+    with unfinished_folder(place) as temporary:
         yield temporary
         temporary.replace(place)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+    sync_folder(place.parent)
 
 
 def arrow_columns(columns: dict[str, Any]) -> Any:

@@ -1,5 +1,6 @@
 """Fit, predict and evaluate by the workers of an engine, on the command line and in Python."""
 
+import gc
 import json
 import os
 import pty
@@ -20,7 +21,7 @@ from command_line import run
 from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.exceptions import ShardError
 from mercer_app.cli._workers import StageView
-from mercer_app.models.files import check_new_folder, new_folder
+from mercer_app.models.files import TableWriter, check_new_folder, new_folder
 from mercer_cluster import Progress, Settings, ShardTraining, predict
 
 pytestmark = pytest.mark.usefixtures("quick_race")
@@ -299,6 +300,19 @@ def test_folders_may_have_a_dot_in_their_names(tmp_path):
     check_new_folder(tmp_path / "preds.v2")
     (tmp_path / "parts.parquet").mkdir()
     check_new_folder(tmp_path / "parts.parquet")
+
+
+def test_a_disk_that_is_gone_is_told_once(tmp_path, monkeypatch):
+    def gone(_):
+        raise OSError(5, "Input/output error")
+
+    writer = TableWriter(str(tmp_path / "a.parquet"), ".parquet")
+    writer.write(table())
+    monkeypatch.setattr(pq.ParquetWriter, "close", gone)
+    with pytest.raises(OSError, match="Input/output"):
+        writer.close()
+    del writer
+    gc.collect()  # where Parquet tried once more, and printed a traceback
 
 
 def test_a_place_that_cannot_be_written_is_found_before_training(files, tmp_path, monkeypatch):

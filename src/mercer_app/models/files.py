@@ -426,7 +426,11 @@ class TableWriter:
     def close(self) -> None:
         """Write what ends the table."""
         if self._writer is not None:
-            self._writer.close()
+            try:
+                self._writer.close()
+            finally:
+                if hasattr(self._writer, "is_open"):  # else it tries again when it is collected
+                    self._writer.is_open = False
 
 
 @contextmanager

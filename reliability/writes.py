@@ -4,8 +4,13 @@
 the folder of a command: open, write, fsync, rename, unlink and others. For each call there is a run
 in which it goes wrong: SIGKILL before it, after it, or in the middle of a write; a power cut, in
 which all bytes are lost that were not flushed by fsync; no space left, a
-quota, an error of the device, once or from then on; a write that takes half of its bytes. More runs
-are killed by SIGKILL at a random moment, wherever they are.
+quota, an error of the device, once or from then on; a write that takes half of its bytes. Where
+calls are many, some are drawn, evenly spread. More runs are killed by SIGKILL at random moments,
+wherever they are, again and again until one ends.
+
+*What runs.* Each learner learns from a file, with checkpoints, and most also from a stream or in
+Python, saved after each piece. So that a few hundred rows have many checkpoints, and all stages of
+learning, chunks of files have 50 rows here, and the default of tables races on fewer.
 
 *The promise.* After a failed call there is one clear error. Files that were there are as before, or
 are the new ones, whole. What was begun is removed. After SIGKILL the command is given again. Then
@@ -15,28 +20,32 @@ To run it (Linux, with a C compiler):
 
     python reliability/writes.py                     # long
     python reliability/writes.py --short             # seconds
-    python reliability/writes.py --tasks stream --at 12 --kind kill-half   # one, with its words
+    python reliability/writes.py --tasks predict --at 5 --kind kill-half   # one, with its words
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import errno
+import io
 import itertools
 import os
 import random
 import shutil
 import signal
 import sys
+import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import _rig  # one thread, before numpy reads the variables
 import numpy as np
 
+sys.path.insert(0, str(_rig.ROOT / "tests"))  # quick.py
 #: What the calls do: a code of the library, and whether all later calls do the same.
 KINDS = {
     "kill-before": (-1, False),
@@ -55,6 +64,8 @@ KILLS = ("kill-before", "kill-after", "kill-half", "power cut")
 _RESCUED = (".checkpoint", ".partial.mercer")
 #: After these the process cannot remove what it began.
 _CANNOT_CLEAN = ("device gone", "read-only")
+_FEW = 25  # calls that all go wrong
+_KILLS = 5  # most of a run that is killed again and again
 
 
 # -- tasks ----------------------------------------------------------------------------------------
@@ -76,36 +87,126 @@ def command(*arguments: str) -> Callable[[Path], None]:
     return run
 
 
-def learning_by_hand(folder: Path) -> None:
-    """Learn on in Python, and save over the file."""
-    from mercer import load_model
+def piped(*arguments: str) -> Task:
+    """The command line, with rows on standard input, which it copies beside the model."""
 
-    model = load_model(folder / "old.mercer")
-    X, y = _rows(60)
-    model.partial_fit(X[:30], y[:30]).save(folder / "model.mercer")
-    model.partial_fit(X[30:], y[30:]).save(folder / "model.mercer")
+    def run(folder: Path) -> None:
+        before = sys.stdin, tempfile.tempdir
+        tempfile.tempdir = str(folder)
+        try:
+            with open(folder / "rows.csv") as sys.stdin:
+                command(*arguments)(folder)
+        finally:
+            sys.stdin, tempfile.tempdir = before
+
+    return run
 
 
+def fit(data: str, *options: str) -> Task:
+    """`mercer fit` of a file with columns a, b and y."""
+    return command("fit", data, *TARGET, "--checkpoint-every", "40", "--resume", *options)
+
+
+def stream(data: str, *options: str) -> Task:
+    """`mercer stream` of a file with columns a, b and y."""
+    kept = ("--checkpoint", "state", "--checkpoint-every", "40")
+    return command("stream", data, *TARGET, *kept, "--predictions", "answers.jsonl", *options)
+
+
+TARGET = ("--target", "y", "--out", "model.mercer", "--quiet")
 GAUSSIAN = ("--kernel", "gaussian", "--length-scale", "1")
-FIT = ("fit", "rows.csv", "--target", "y", "--out", "model.mercer", "--quiet")
-RESUMED = (*FIT, "--checkpoint-every", "40", "--resume")
-QUANTILES = ("--loss", "quantile", "--quantiles", "0.9")
-PREDICT = ("predict", "table.mercer", "rows.csv", "--out")
-STREAM = (
-    *("stream", "rows.csv", "--target", "y", "--checkpoint", "state", "--checkpoint-every", "40"),
-    *("--out", "model.mercer", "--predictions", "answers.jsonl", "--quiet"),
-)
+KOMP = (*GAUSSIAN, "--expansion", "komp", "--max-size", "15")
+FEATURES = (*GAUSSIAN, "--expansion", "random_features", "--block-size", "16")
+HERE = ("--engine", "here")
 TASKS: dict[str, Task] = {
-    "fit, default": command(*RESUMED),
-    "fit, text and gaps": command("fit", "mixed.csv", *RESUMED[2:]),
-    "fit, KOMP": command(*RESUMED, *GAUSSIAN, "--expansion", "komp"),
-    "fit, quantiles": command("fit", "numbers.csv", *RESUMED[2:], *QUANTILES),
-    "stream, default": command(*STREAM),
-    "stream, KOMP": command(*STREAM, *GAUSSIAN, "--expansion", "komp"),
-    "predict": command(*PREDICT, "answers.csv"),
-    "predict, Parquet": command(*PREDICT, "answers.parquet"),
-    "save": learning_by_hand,
+    "fit, default": fit("rows.csv"),
+    "fit, text and gaps": fit("mixed.csv"),
+    "fit, quantiles": fit("numbers.csv", "--quantiles", "0.1,0.9"),
+    "fit, risk": fit("numbers.csv", "--risk", "cvar:0.9"),
+    "fit, default of streams": fit("rows.csv", "--expansion", "stream"),
+    "fit, dictionary": fit("rows.csv", *GAUSSIAN, "--expansion", "dictionary", "--max-size", "15"),
+    "fit, KOMP": fit("mixed.csv", *KOMP),
+    "fit, KOMP, quantiles": fit("numbers.csv", *KOMP, "--quantiles", "0.1,0.9"),
+    "fit, KOMP, risk": fit("numbers.csv", *KOMP, "--risk", "cvar:0.9"),
+    "fit, budget": fit("rows.csv", *GAUSSIAN, "--expansion", "budget", "--max-size", "15"),
+    "fit, features, newton": fit("rows.csv", *FEATURES, "--mode", "newton"),
+    "fit, features, cyclic": fit("rows.csv", *FEATURES, "--mode", "cyclic", "--max-blocks", "3"),
+    "fit, features, faithful": fit("rows.csv", *FEATURES, "--mode", "faithful"),
+    "fit, ranker": fit("rows.csv", "--task", "rank", "--buffer", "5", *KOMP),
+    "fit, novelty": fit("rows.csv", "--task", "novelty", *KOMP),
+    "fit, Gaussian process": fit("numbers.csv", "--task", "gp", "--features", "24"),
+    "fit, Gaussian process, points": fit("numbers.csv", "--task", "gp", "--max-size", "15"),
+    "fit, standard input": piped("fit", "-", *TARGET, *KOMP),
+    "fit, shards": command("fit", "shards", *TARGET, *HERE),
+    "value": command(
+        *("value", "numbers.csv", "--reward", "y", "--discount", "0.9", "--ends"),
+        *("--out", "model.mercer", "--quiet", *GAUSSIAN, "--max-size", "15", "--passes", "3"),
+    ),
+    "stream, default": stream("rows.csv"),
+    "stream, text and gaps": stream("mixed.csv"),
+    "stream, late labels": stream("late.csv", "--key", "id"),
+    "stream, intervals": stream("numbers.csv", "--interval", "0.9", "--task", "regression"),
+    "stream, default of tables": stream("rows.csv", "--forgetting", "0.999"),
+    "stream, KOMP": stream("rows.csv", *KOMP),
+    "predict": command("predict", "table.mercer", "rows.csv", "--out", "answers.csv"),
+    "predict, Parquet": command("predict", "table.mercer", "rows.csv", "--out", "new.parquet"),
+    "predict, calibrated": command(
+        *("predict", "numbers.mercer", "numbers.csv", "--out", "answers.csv"),
+        *("--interval", "0.9", "--calibrate", "numbers.csv"),
+    ),
+    "predict, shards": command("predict", "table.mercer", "shards", "--out", "parts", *HERE),
 }
+
+
+def saving(estimator: Any) -> Task:
+    """Learn in Python, and save after each piece; what was saved is not learned again."""
+    arguments: dict[str, Callable[..., Any]] = {
+        "DensityRatio": lambda X, y: (X, X + 0.5),
+        "NoveltyDetector": lambda X, y: (X,),
+        "ValueFunction": lambda X, y: (X, y, X + 0.1),
+    }
+    taken = arguments.get(type(estimator).__name__, lambda X, y: (X, y))
+
+    def run(folder: Path) -> None:
+        from mercer import load_model
+
+        model = copy.deepcopy(estimator)
+        X, y = _rows(90)
+        for number, some in enumerate(np.split(np.arange(90), 3)):
+            place = folder / f"{number}.mercer"
+            if place.exists():
+                model = load_model(place)
+                continue
+            model.partial_fit(*taken(X[some], y[some]))
+            if hasattr(model, "calibrate"):
+                model.calibrate(X[some] + 0.1, y[some])
+            model.save(place)
+        model.save(folder / "model.mercer")
+
+    return run
+
+
+def savings() -> dict[str, Task]:
+    """What is learned in Python: by each estimator, and calibrated where it has intervals."""
+    import mercer
+    from mercer.buffers import FIFO
+    from mercer.expansions import KOMP, Auto
+    from mercer.kernels import Gaussian
+
+    shared = {"kernel": Gaussian(1.0), "random_state": 0}
+    steps: dict[str, Any] = {**shared, "expansion": KOMP(max_size=15)}
+    made = {
+        "default of tables": mercer.KernelRegressor(expansion=Auto(), random_state=0),
+        "default of streams": mercer.KernelClassifier(random_state=0),
+        "KOMP": mercer.KernelRegressor(**steps),
+        "ranker": mercer.KernelRanker(**steps, buffer=FIFO(8)),
+        "novelty": mercer.NoveltyDetector(0.2, **steps),
+        "density ratio": mercer.DensityRatio(**steps),
+        "gradient": mercer.KernelGradient(**steps, batch_size=10),
+        "value function": mercer.ValueFunction(0.8, "gtd2", **steps),
+        "Gaussian process": mercer.GaussianProcessRegressor(**shared, noise=0.05, n_features=24),
+    }
+    return {f"save, {name}": saving(estimator) for name, estimator in made.items()}
 
 
 def _rows(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -114,37 +215,66 @@ def _rows(n: int) -> tuple[np.ndarray, np.ndarray]:
     return X, (np.sin(2.0 * X[:, 0]) + X[:, 1] > 0).astype(int)
 
 
-def prepare(folder: Path) -> None:
-    """Write what the tasks read: tables, and a model that is replaced."""
-    from mercer import KernelClassifier
-    from mercer.expansions import KOMP
-    from mercer.kernels import Gaussian
+def _write(path: Path, **columns: Sequence[Any]) -> None:
+    lines = (",".join(map(str, row)) for row in zip(*columns.values(), strict=True))
+    path.write_text("\n".join([",".join(columns), *lines, ""]))
 
-    X, y = _rows(200)
-    lines = [f"{a},{b},{'yes' if c else 'no'}" for (a, b), c in zip(X, y, strict=True)]
-    (folder / "rows.csv").write_text("\n".join(["a,b,y", *lines, ""]))
-    towns = np.array(["Bern", "Bonn", "", "Oslo"])[np.arange(200) % 4]
-    mixed = [f"{town},{line}" for town, line in zip(towns, lines, strict=True)]
-    (folder / "mixed.csv").write_text("\n".join(["town,a,b,y", *mixed, ""]))
-    numbers = [f"{line.rpartition(',')[0]},{a - b}" for line, (a, b) in zip(lines, X, strict=True)]
-    (folder / "numbers.csv").write_text("\n".join(["a,b,y", *numbers, ""]))
-    model = KernelClassifier(kernel=Gaussian(1.0), expansion=KOMP(max_size=15), random_state=0)
-    model.partial_fit(X[:40], y[:40])
-    model.save(folder / "old.mercer")
-    shutil.copy(folder / "old.mercer", folder / "model.mercer")
-    fit = ("fit", "rows.csv", "--target", "y", "--out", "table.mercer", "--quiet", *GAUSSIAN)
-    with contextlib.suppress(SystemExit):
-        command(*fit, "--expansion", "komp")(folder)
+
+def prepare(folder: Path) -> None:
+    """Write what the tasks read: tables, models to predict with, and files that are replaced."""
+    X, labels = _rows(200)
+    a, b = X.T.tolist()
+    y = ["yes" if label else "no" for label in labels]
+    _write(folder / "rows.csv", a=a, b=b, y=y)
+    _write(folder / "numbers.csv", a=a, b=b, y=(X[:, 0] - X[:, 1]).round(3))
+    towns, days = ["Bern", "Bonn", "", "Oslo"], ["2024-02-29", "", "2023-12-31", "2024-03-01"]
+    _write(folder / "mixed.csv", town=towns * 50, day=days * 50, a=a, b=b, y=y)
+    late = [(i, "", "", y[i]) for i in range(190)]  # labels, ten rows after theirs
+    asked = [(i, a[i], b[i], "") for i in range(200)]
+    late = [*asked[:10], *itertools.chain.from_iterable(zip(late, asked[10:], strict=True))]
+    _write(
+        folder / "late.csv",
+        **dict(zip(("id", "a", "b", "y"), zip(*late, strict=True), strict=True)),
+    )
+    (folder / "shards").mkdir()
+    for number in range(2):
+        half = slice(100 * number, 100 * number + 100)
+        _write(folder / "shards" / f"{number}.csv", a=a[half], b=b[half], y=y[half])
+    for name, data in (("table.mercer", "rows.csv"), ("numbers.mercer", "numbers.csv")):
+        here(command("fit", data, "--target", "y", "--out", name, "--quiet", *KOMP), folder)
+    shutil.copy(folder / "table.mercer", folder / "model.mercer")
     (folder / "answers.csv").write_text("older answers\n")
+
+
+def here(task: Task, folder: Path) -> None:
+    """Run a task in this process, which then has what it imports and compiles, for its children."""
+    with (
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+        contextlib.suppress(SystemExit),
+    ):
+        task(folder)
+
+
+def in_small() -> None:
+    """Learn in chunks of 50 rows, and have the default of tables race on some of these."""
+    from mercer.default import DefaultLearner
+    from mercer_app.training import _row_stream
+    from quick import QUICKEST
+
+    _row_stream._CHUNK = 50
+    race = QUICKEST.race._replace(small=80, pilot_rows=60, cells_rows=120)
+    DefaultLearner.settings = QUICKEST._replace(race=race)
 
 
 # -- runs -----------------------------------------------------------------------------------------
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """All files of a folder, by their paths in it."""
-    found = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+    """All files and folders in a folder, by their paths in it."""
+    found = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*"))}
+    return {name: path.read_bytes() if path.is_file() else b"" for name, path in found.items()}
 
 
 class Bench:
@@ -152,9 +282,13 @@ class Bench:
 
     def __init__(self, task: Task, faults: Any, base: Path) -> None:
         self.task, self.faults, self.base = task, faults, base
-        self.before = contents(base)
+        self.before, self.n_kills = contents(base), 0
         with self._folder() as folder:
+            here(task, folder)
+        with self._folder() as folder:
+            began = time.perf_counter()
             code, said, self.n_calls = self.run(folder)
+            self.seconds = time.perf_counter() - began
             if code:
                 raise RuntimeError(f"the task fails without any fault: {said}")
             self.after = contents(folder)
@@ -180,6 +314,7 @@ class Bench:
             time.sleep(after_s)
             os.kill(child, signal.SIGKILL)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        self.n_kills += code == -signal.SIGKILL
         words = said.read_text(errors="replace") if said.exists() else ""
         said.unlink(missing_ok=True)
         words, told, calls = words.partition("calls: ")
@@ -224,26 +359,21 @@ class Bench:
                 self._check_refusal(code, said, found, kind)
                 ended = "refused"
             self._check_whole(found)
-            code, said, _ = self.run(folder)
-            if code:
-                raise RuntimeError(f"begun again it ends with {code}: {said[-300:]}")
-            self._check_end(contents(folder))
+            self._check_end(*self.run(folder)[:2], folder)
         return ended
 
     def kills(self, seed: int) -> str:
-        """Kill at random moments until a run ends; how often, or RuntimeError."""
+        """Kill at random moments until a run ends, or RuntimeError."""
         rng = random.Random(seed)
         with self._folder() as folder:
             for start in itertools.count():
-                wait = rng.uniform(0.0, 0.4) if start < 5 else 0.0
+                wait = rng.uniform(0.0, self.seconds) if start < _KILLS else 0.0
                 code, said, _ = self.run(folder, after_s=wait)
-                if code == 0:
-                    break
                 if code != -signal.SIGKILL:
-                    raise RuntimeError(f"after {start} kills it ends with {code}: {said[-300:]}")
+                    break
                 self._check_whole(contents(folder))
-            self._check_end(contents(folder))
-        return f"{start} kills"
+            self._check_end(code, said, folder)
+        return "killed at random: equal"
 
     def _check_refusal(self, code: int, said: str, found: dict[str, bytes], kind: str) -> None:
         if code == 0:
@@ -268,47 +398,74 @@ class Bench:
                 place.write_bytes(found[name])
                 read_state(place)
 
-    def _check_end(self, found: dict[str, bytes]) -> None:
+    def _check_end(self, code: int, said: str, folder: Path) -> None:
+        found = contents(folder)
         if found != self.after:
-            raise RuntimeError(f"begun again, files differ: {self._differences(found)}")
+            raise RuntimeError(
+                f"begun again it ends with {code}, and files differ: {self._differences(found)}; "
+                f"{said[-300:]}"
+            )
+        if code and "is not empty" not in said:  # a folder of predictions that is there already
+            raise RuntimeError(f"begun again it ends with {code}: {said[-300:]}")
 
     def _differences(self, found: dict[str, bytes]) -> list[str]:
         names = sorted(found.keys() | self.after.keys())
         return [name for name in names if found.get(name) != self.after.get(name)]
 
 
+def spread(n_calls: int, kinds: Sequence[str], most: int) -> list[tuple[str, int]]:
+    """Pairs of a kind of fault and a call: all, or so many of each kind, evenly spread."""
+    if n_calls <= max(most, _FEW):
+        return list(itertools.product(kinds, range(1, n_calls + 1)))
+    step, shift = n_calls / most, n_calls / most / len(kinds)
+    return [
+        (kind, 1 + int(i * step + number * shift))
+        for number, kind in enumerate(kinds)
+        for i in range(most)
+    ]
+
+
+def tried(bench: Bench, cases: Sequence[tuple[str, int]], n_kills: int) -> _rig.Tally:
+    """Let calls go wrong, and kill at random; how it ended."""
+    tally = _rig.Tally()
+    for number, (kind, at) in enumerate(cases):
+        outcome, words = _rig.one(lambda _: bench.fault(at, kind), number)
+        tally.add(number, outcome, words and f"{kind} at {at}: {words}")
+    for seed in range(n_kills):
+        tally.add(seed, *_rig.one(bench.kills, seed))
+    return tally
+
+
 def main(arguments: list[str]) -> int:
     """Run the tasks and keep the table."""
+    faults = _rig.preloaded("faults.c")
+    tasks = {**TASKS, **savings()}
     parser = _rig.parser(__doc__)
-    parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
+    parser.add_argument("--tasks", nargs="+", choices=list(tasks), default=list(tasks))
     parser.add_argument("--kind", choices=list(KINDS))
     parser.add_argument("--at", type=int)
-    parser.add_argument("--kills", type=int)
+    parser.add_argument("--most", type=int, default=8, help="calls of each kind, of many calls")
+    parser.add_argument("--kills", type=int, help="runs that are killed again and again")
     options = parser.parse_args(arguments)
-    faults = _rig.preloaded("faults.c")
     warnings.simplefilter("ignore")
     base = _rig.scratch() / "base"
     base.mkdir()
+    in_small()
     prepare(base)
     report = _rig.Report("writes", options)
-    for name in options.tasks:
-        bench = Bench(TASKS[name], faults, base)
+    for number, name in enumerate(options.tasks):
+        bench = Bench(tasks[name], faults, base)
         if options.at is not None:
             print(bench.fault(options.at, options.kind))
             continue
-        kinds = [options.kind] if options.kind else list(KINDS)
-        cases = list(itertools.product(kinds, range(1, bench.n_calls + 1)))
+        cases = spread(bench.n_calls, [options.kind] if options.kind else list(KINDS), options.most)
+        n_kills = 5 if options.kills is None else options.kills
         if options.short:
-            cases = random.Random(0).sample(cases, 6)
-        n_kills = options.kills if options.kills is not None else 1 if options.short else 50
-        tally = _rig.Tally()
-        for number, (kind, at) in enumerate(cases):
-            outcome, words = _rig.one(lambda _: bench.fault(at, kind), number)
-            tally.add(number, outcome, words and f"{kind} at {at}: {words}")
-        for seed in range(n_kills):
-            outcome, words = _rig.one(bench.kills, seed)
-            tally.add(seed, "killed at random: " + ("equal" if not words else outcome), words)
-        report.add_tally(name, tally, **{"calls of the system": bench.n_calls})
+            some = random.Random(number).sample(cases, 1 + number % 2)
+            cases, n_kills = some, int(number % 4 == 0)
+        tally = tried(bench, cases, n_kills)
+        more = {"calls": bench.n_calls, "tried": len({at for _, at in cases})}
+        report.add_tally(name, tally, **more, kills=bench.n_kills)
     return report.end()
 
 

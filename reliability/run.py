@@ -31,6 +31,7 @@ PAGE = _rig.ROOT / "docs" / "reliability.md"
 #: Rigs and the promises that they try to break.
 RIGS = {
     "writes": "No power cut, no full disk loses a model",
+    "workers": "A worker that dies changes no bit of a model",
     "files": "A file from a stranger does no harm",
     "tables": "A table from a stranger is learned, or refused in one line",
     "serve": "The server answers everybody, rightly or with a clear refusal",

@@ -47,6 +47,7 @@ _NUMERICS = "numerics/*.py"
 _CALLED = (_NUMERICS, "features/*.py", "kernels/*.py", "losses.py", "risks.py", "maps/*.py")
 _LOG = logging.getLogger("mercer.compile")
 _NOTICEABLE = 1.0  # seconds of compiling before a message
+_LEFT_AFTER = 3600.0  # seconds after which nobody goes on writing a file
 _OBJECTS = 20_000  # new objects between two garbage collections while compiling
 
 
@@ -278,6 +279,9 @@ def _written(folder: Path, name: str, content: bytes) -> bool:
         mode = 0o700 if folder.parent == Path(tempfile.gettempdir()) else 0o755
         folder.mkdir(mode, parents=True, exist_ok=True)
         path = _own(folder, name)
+        for left in folder.glob("part-*"):  # by a process that was killed
+            if time.time() - left.stat().st_mtime > _LEFT_AFTER:
+                left.unlink(missing_ok=True)
         handle, temporary = tempfile.mkstemp(dir=folder, prefix="part-")
         with os.fdopen(handle, "wb") as file:
             file.write(content)

@@ -65,6 +65,15 @@ def test_code_is_kept_and_read_again_unless_it_was_cut_off(tmp_path, monkeypatch
     assert is_read()
 
 
+def test_what_a_killed_process_left_is_removed_later(tmp_path):
+    old, new = tmp_path / "part-old", tmp_path / "part-new"
+    for part in (old, new):
+        part.write_bytes(b"begun")
+    os.utime(old, (0, 0))
+    assert _jit._written(tmp_path, "whole", b"code")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["part-new", "whole"]
+
+
 def test_processes_fill_one_folder_at_the_same_time(tmp_path):
     """Numba numbers the files: of two types of numbers begun together one may get the other's."""
     program = """

@@ -28,6 +28,7 @@ SCRIPTS = (
     "stream_killed",
     "start_up",
     "first_fit",
+    "wide_tables",
     "memory",
     "multidist",
     "command_line",
@@ -187,6 +188,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "throughput": ("Rows a second on streams", "One by one, and in batches."),
         "jobs": ("One core and two", "How much time does a second core save?"),
+        "wide_tables": (
+            "Thousands of columns",
+            "What does a table of up to 5,000 columns take to learn, and a row to answer?",
+        ),
         "threads": (
             "One BLAS thread and two",
             "Why the library of linear algebra gets one thread.",

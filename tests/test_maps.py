@@ -570,6 +570,16 @@ class TestGradients:
         pieces = average_gradient_outer_product(Gaussian(1.0), D, w, X)
         assert_allclose(pieces, whole, rtol=1e-10)
 
+    def test_the_diagonal_can_be_had_alone(self, monkeypatch):
+        D, W, X = points(20), points(20, 2), points(500, seed=2)
+        monkeypatch.setattr("mercer.sums.gradients._NUMBERS", 700)
+        G = average_gradient_outer_product(Gaussian(1.0), D, W, X)
+        diagonal = average_gradient_outer_product(Gaussian(1.0), D, W, X, diagonal=True)
+        assert_array_equal(diagonal, np.diag(G))
+        monkeypatch.setattr("mercer.sums.gradients._COLUMNS", 3)
+        pieces = average_gradient_outer_product(Gaussian(1.0), D, W, X, diagonal=True)
+        assert_allclose(pieces, diagonal, rtol=1e-12)
+
     def test_far_from_the_origin(self):
         D, w, X = points(20), points(20, 1), points(50, seed=2)
         for kernel in (Gaussian(1.0), hidden(Gaussian(1.0))):
@@ -626,6 +636,7 @@ class TestMetrics:
         assert_allclose(ard_metric(G, drop=False).matrix, [0.1, np.sqrt(1e-3 / 400), 0.0, 1.0])
         assert_allclose(ard_metric(G, floor=0.2).matrix, [0.0, 0.0, 0.0, 1.0])
         assert ard_metric(G)([[1.0, 1.0, 1.0, 1.0]]).shape == (1, 2)
+        assert_array_equal(ard_metric(np.diag(G)).matrix, ard_metric(G).matrix)
 
     def test_directions_of_little_weight_are_dropped(self):
         G = np.diag([4.0, 1e-3, 0.0, 400.0])
@@ -641,7 +652,7 @@ class TestMetrics:
         ("G", "match"),
         [
             (np.ones((2, 3)), r"square matrix of finite numbers, got the shape \(2, 3\)"),
-            (np.ones(3), "square matrix"),
+            (np.ones((3, 3, 3)), "square matrix"),
             (np.full((2, 2), np.nan), "with NaN or infinity"),
             ([[1.0, 2.0], [0.0, 1.0]], "must be symmetric"),
             ([[-1.0, 0.0], [0.0, 1.0]], "no negative number"),
@@ -653,3 +664,7 @@ class TestMetrics:
             metric(G)
         with pytest.raises(ValueError, match="floor"):
             metric(np.eye(2), floor=2.0)
+
+    def test_directions_need_more_than_the_diagonal(self):
+        with pytest.raises(ValueError, match=r"square matrix .* got the shape \(3,\)\."):
+            full_metric(np.ones(3))

@@ -24,6 +24,7 @@ from mercer.columns.views import (
     check_names,
     is_number,
     is_table,
+    listed,
     view_table,
 )
 from mercer.estimators.classifier import KernelClassifier
@@ -209,7 +210,7 @@ def check_group(group: str | None, target: str | None, takes: bool, columns: Any
     if isinstance(columns, TablePreprocessor) and group not in columns.exclude:
         raise ValueError(
             f"The group {group!r} must be in the preprocessor's `exclude`, got "
-            f"{tuple(columns.exclude)!r}: a number of a query says nothing of its rows."
+            f"({listed(columns.exclude)}): a number of a query says nothing of its rows."
         )
 
 

@@ -26,10 +26,11 @@ from mercer.exceptions import Advice, DivergenceError, ShardError, WorkerError
 from mercer.sums import Rows
 from mercer_app.files.sources import feature_names, table_blocks
 from mercer_app.files.tables import (
+    FileColumns,
     FilePart,
     Labelled,
+    TableFiles,
     as_told,
-    common_schema,
     file_parts,
     has_types,
     looked_through,
@@ -384,10 +385,9 @@ def shards_of(
     parts = [shard.data for shard in found if isinstance(shard.data, FilePart)]
     if parts:
         files = list(dict.fromkeys(part.file for part in parts))
-        layout = common_schema(files)
-        if not has_types(files) and (types or kinds):
-            told = as_told(kinds, layout.names)
-            layout = common_schema(files, {**told, **types})
+        columns = data.columns if isinstance(data, TableFiles) else FileColumns.of(files)
+        told = {} if has_types(files) else {**as_told(kinds, columns.names), **types}
+        layout = columns.typed(told)
         if wanted is not None:
             layout = require_pyarrow().schema([f for f in layout if wanted(f.name)])
         found = [

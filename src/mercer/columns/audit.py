@@ -202,15 +202,18 @@ def audit_of(
     made: dict[str, list[str]] = {}
     for feature, owner in zip(encoding.feature_names, encoding.owners, strict=True):
         made.setdefault(owner, []).append(feature)
-    columns = []
+    columns, gaps = [], statistics.missing
+    lowest = dict(zip(statistics.number_names, statistics.numbers.minimum, strict=True))
     for one in readings.columns.values():
         n_inputs = sum(len(made.get(name, ())) for name in one.names) if one.used else 0
         missing, remarks = np.nan, one.note
         if one.used:
-            missing = statistics.missing(one.name) / max(statistics.n_rows, 1)
+            missing = gaps[one.name] / max(statistics.n_rows, 1)
         becomes = _becomes(one, made) if n_inputs else "left out"
         if not n_inputs and one.used:
-            remarks = _why_unused(one.name, statistics)
+            remarks = "no value"
+            if gaps[one.name] < statistics.n_rows:
+                remarks = _why_unused(one.name, statistics, lowest)
         columns.append(ColumnAudit(one.name, one.kind, becomes, n_inputs, missing, remarks))
     return TableAudit(columns, statistics.n_rows)
 
@@ -237,13 +240,10 @@ def _becomes(reading: Reading, made: Mapping[str, Sequence[str]]) -> str:
     return ", ".join([*said, *["gaps"] * gap])
 
 
-def _why_unused(name: str, statistics: TableStatistics) -> str:
-    """Return why a column is left out."""
-    if statistics.missing(name) >= statistics.n_rows:
-        return "no value"
-    if name in statistics.number_names:
-        row = statistics.number_names.index(name)
-        return f"always {statistics.numbers.minimum[row]:g}"
+def _why_unused(name: str, statistics: TableStatistics, lowest: Mapping[str, float]) -> str:
+    """Return why a column that has values is left out, given the least values of numbers."""
+    if name in lowest:
+        return f"always {lowest[name]:g}"
     if name in statistics.texts:
         return "no word occurs twice"
     counts = statistics.levels[name].counts

@@ -404,12 +404,13 @@ class TableEncoding:
     def fillings(self) -> dict[str, str]:
         """Say what takes the place of missing values, for columns that had none."""
         filled = {}
+        dates = {part.rpartition(":")[0] for part in self._parts}
         for row, name in enumerate(self.number_names):
             if name in self._parts:
                 continue
             if self._value_slot[row] >= 0 and self._missing_slot[row] < 0:
                 mean = f"{self._fill[row]:.4g}"
-                if any(part.startswith(f"{name}:") for part in self._parts):  # seconds of a date
+                if name in dates:  # in seconds
                     mean = str(np.datetime64(int(self._fill[row]), "s")).replace("T", " ")
                 filled[name] = f"the mean, {mean}"
         for name, slots in self._levels.items():

@@ -17,6 +17,7 @@ from typing import Any, Self
 from mercer.exceptions import Advice, InPython, ParameterError
 
 _ALL = ""  # columns
+_MOST_SAID = 20  # messages about single columns
 
 #: Cells of text files that mean a missing value in any column: pyarrow's, and a database's.
 _USUAL = frozenset(
@@ -273,14 +274,27 @@ such cells are taken for missing values.
 
     def said(self, more: Mapping[str, int] = _NO_COUNTS) -> list[str]:
         """Return messages about odd cells, except for columns already reported."""
-        return [
+        odd = [(name, n) for name, n in self.counts.items() if n > more.get(name, 0)]
+        return cut_short(
             f"The column {name!r} has {n:,} cell{'s' * (n != 1)} that cannot be read as "
             f"{_A.get(kind, kind)}, first {cell!r} in {place}: "
             "such cells are taken for missing values."
-            for name, n in self.counts.items()
-            if n > more.get(name, 0)
+            for name, n in odd
             for kind, cell, place in [self.first[name]]
-        ]
+        )
+
+
+def cut_short(messages: Iterable[str]) -> list[str]:
+    """Return messages about single columns, only the first ones if there are many.
+
+    Examples
+    --------
+    >>> cut_short(f"{n} is odd." for n in range(1, 100, 2))[-2:]
+    ['39 is odd.', 'So it is with 30 more columns.']
+    """
+    said = list(messages)
+    rest = len(said) - _MOST_SAID
+    return said if rest < 2 else [*said[:_MOST_SAID], f"So it is with {rest:,} more columns."]
 
 
 def typed(setting: str) -> InPython:

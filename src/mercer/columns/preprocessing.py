@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from mercer.columns.audit import TableAudit, audit_of, leaks_of
 from mercer.columns.calendar_parts import PARTS
 from mercer.columns.encoding import TableEncoding
-from mercer.columns.null_values import NullValues
+from mercer.columns.null_values import NullValues, cut_short
 from mercer.columns.readings import KINDS, Reading, Readings
 from mercer.columns.statistics import TableStatistics
 from mercer.columns.target_means import TargetCodes
@@ -240,7 +240,7 @@ _MANY_COLUMNS = 64
 def _check_excluded(name: str, value: Any) -> None:
     if isinstance(value, str) or not all(isinstance(one, str) for one in value):
         raise ValueError(
-            f"`{name}` must be a sequence of column names, got {value!r}. "
+            f"`{name}` must be a sequence of column names, got {value!r:.200}. "
             "Write one name as ('name',)."
         )
 
@@ -249,7 +249,7 @@ def _check_kinds(name: str, value: Any) -> None:
     if value is None:
         return
     if not isinstance(value, Mapping):
-        raise ValueError(f"`{name}` must map names of columns to kinds, got {value!r}.")
+        raise ValueError(f"`{name}` must map names of columns to kinds, got {value!r:.200}.")
     for column, kind in value.items():
         if kind not in KINDS:
             raise ValueError(
@@ -678,7 +678,8 @@ class TablePreprocessor(Component):
         check_names(list(self.kinds or ()), view.names, "`kinds` names a column, but the table")
         own = [] if self.null_values is None else self.nulls_.columns
         check_names(own, view.names, "`null_values` names a column, but the table")
-        names = [name for name in view.names if name not in set(self.exclude)]
+        excluded = set(self.exclude)
+        names = [name for name in view.names if name not in excluded]
         if not names:
             raise ValueError("The table has no columns left to learn from.")
         self._readings = self._found(view, names, y).or_identifiers()
@@ -703,24 +704,22 @@ class TablePreprocessor(Component):
         readings = self._read()
         return leaks_of(readings.read(self.view(table)), readings.used, np.asarray(y))
 
-    def remark(self, name: str, said: str) -> None:
-        """Add something to the remarks of the audit on a column.
+    def remark(self, remarks: Mapping[str, str]) -> None:
+        """Add something to the remarks of the audit on some columns.
 
         Parameters
         ----------
-        name : str
-            Name of the column.
-        said : str
-            The remark.
+        remarks : mapping of str to str
+            Remarks by the names of columns.
 
         Examples
         --------
         >>> seen = TablePreprocessor().fit({"land": ["DE", "FR", None] * 9})
-        >>> seen.remark("land", "'NA' counts as no value")
+        >>> seen.remark({"land": "'NA' counts as no value"})
         >>> seen.audit_[0].remarks
         "'NA' counts as no value"
         """
-        self._readings = self._read().remarked(name, said)
+        self._readings = self._read().remarked(remarks)
 
     def _found(self, view: TableView, names: Sequence[str], y: Any) -> Readings:
         """Find out what columns are."""
@@ -831,12 +830,13 @@ class TablePreprocessor(Component):
         if self.frozen_:
             return self
         self._encode()
-        for name, (frequent, folded, rows) in self._frozen().folded.items():
-            warnings.warn(
-                f"{name!r} has {frequent:,} frequent categories: '(other)' takes {folded:,} of "
-                f"them, {100.0 * rows / self.n_samples_seen_:.2g} % of the rows; see `categories`.",
-                stacklevel=2,
-            )
+        said = cut_short(
+            f"{name!r} has {frequent:,} frequent categories: '(other)' takes {folded:,} of "
+            f"them, {100.0 * rows / self.n_samples_seen_:.2g} % of the rows; see `categories`."
+            for name, (frequent, folded, rows) in self._frozen().folded.items()
+        )
+        for message in said:
+            warnings.warn(message, stacklevel=2)
         return self
 
     def _encode(self, texts: dict[str, TextMap] | None = None) -> None:

@@ -21,7 +21,9 @@ from mercer.columns.views import (
     is_number,
     level_text,
     levels_of,
+    listed,
     missing_cells,
+    read_once,
     rows_of_levels,
 )
 from mercer.columns.written import CLOCKS, CODES, ORDERS, number_match, read_codes
@@ -321,25 +323,28 @@ class Readings:
             if reading.used
             for name, part in zip(reading.names, (None, *reading.parts), strict=True)
         }
-        seen: dict[str, Numbers | Levels] = {}
 
         def column(name: str) -> Numbers | Levels:
             reading, part = sources[name]
-            if part is None and not reading.parts:
+            if part is None:
                 return reading.read(view.column(name), lenient=lenient)
-            if reading.name not in seen:
-                seen[reading.name] = reading.read(view.column(reading.name), lenient=lenient)
-            base = seen[reading.name]
-            if part is None or isinstance(base, Levels):
+            base = whole.column(reading.name)
+            if isinstance(base, Levels):
                 return base
             return Numbers(PARTS[part](base.values.astype(np.float64)), integer=False)
 
-        return TableView(
+        def costly(name: str, found: Numbers | Levels) -> bool:
+            reading, part = sources[name]
+            return part is None and (reading.was_text or bool(reading.parts))
+
+        plain = TableView(
             names=list(sources),
             n_rows=view.n_rows,
             column=column,
             slice=lambda start, stop: self.read(view.slice(start, stop), lenient=lenient),
         )
+        whole = read_once(plain, costly)
+        return whole
 
     def unreadable(self, view: TableView) -> list[tuple[str, str, int, str, int]]:
         """Find cells whose form differs from their column's.
@@ -453,11 +458,14 @@ class Readings:
             ]
         )
 
-    def remarked(self, name: str, said: str) -> Self:
-        """Return the readings with one more note on a column."""
-        one = self.columns[name]
-        noted = replace(one, note=_joined(one.note, said))
-        return type(self)([noted if other is one else other for other in self.columns.values()])
+    def remarked(self, remarks: Mapping[str, str]) -> Self:
+        """Return the readings with one more note on some columns."""
+        return type(self)(
+            [
+                replace(one, note=_joined(one.note, remarks[name])) if name in remarks else one
+                for name, one in self.columns.items()
+            ]
+        )
 
     @property
     def empty(self) -> list[str]:
@@ -496,7 +504,7 @@ class Readings:
             raise ValueError(
                 "Statistics of tables with different columns cannot be merged; these are absent "
                 "from one of them, or of another kind, as numbers in one and text in the other: "
-                f"{differing}. Let all of them `look` at the same rows first."
+                f"{listed(differing)}. Let all of them `look` at the same rows first."
             )
         return type(self)(joined)
 

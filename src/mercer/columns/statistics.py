@@ -268,12 +268,14 @@ class TableStatistics(Recorded):
             Repeats(self.repeats.n_codes),
         )
 
-    def missing(self, name: str) -> int:
-        """Count the rows without a value in a column."""
-        if name in self.number_names:
-            return int(self.numbers.missing[self.number_names.index(name)])
-        seen: LevelCounts | TextSample = self.levels.get(name) or self.texts[name]
-        return seen.missing
+    @property
+    def missing(self) -> dict[str, int]:
+        """Rows without a value in each column."""
+        others: dict[str, LevelCounts | TextSample] = {**self.levels, **self.texts}
+        return {
+            **dict(zip(self.number_names, self.numbers.missing.tolist(), strict=True)),
+            **{name: seen.missing for name, seen in others.items()},
+        }
 
     def repeats_tell(self) -> bool:
         """Whether rows mostly repeat others, which predict more than any column's categories."""
@@ -281,7 +283,8 @@ class TableStatistics(Recorded):
 
     def without_values(self, names: Collection[str]) -> set[str]:
         """Return the columns among these that had no value."""
-        return {name for name in names if self.missing(name) == self.n_rows}
+        missing = self.missing
+        return {name for name in names if missing[name] == self.n_rows}
 
     def kinds(self) -> dict[str, type]:
         """Return of each column what it was read as: Numbers, Levels or Texts."""
@@ -338,7 +341,8 @@ class TableStatistics(Recorded):
 
     def merge(self, other: TableStatistics) -> None:
         """Add the rows summarised by ``other``, which are of the same columns and kinds."""
-        order = [other.number_names.index(name) for name in self.number_names]
+        places = {name: place for place, name in enumerate(other.number_names)}
+        order = [places[name] for name in self.number_names]
         fields = {k: getattr(other.numbers, k)[order] for k in other.numbers.__dataclass_fields__}
         self.numbers.merge(NumberStatistics(**fields))
         for name, counts in self.levels.items():

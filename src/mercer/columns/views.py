@@ -79,6 +79,59 @@ class TableView:
     slice: Callable[[int, int], TableView]
 
 
+def read_once(view: TableView, costly: Callable[[str, Numbers | Levels], bool]) -> TableView:
+    """Look at a table whose costly columns are read once, by whoever is the first to look at them.
+
+    Parameters
+    ----------
+    view : TableView
+        The table.
+    costly : callable
+        Whether a column, given its name and what was read, is kept.
+    """
+    known: dict[str, Numbers | Levels] = {}
+
+    def column(name: str) -> Numbers | Levels:
+        found = known.get(name) or view.column(name)
+        if costly(name, found):
+            known[name] = found
+        return found
+
+    def slice(start: int, stop: int) -> TableView:
+        if start == 0 and stop >= view.n_rows:
+            return whole
+        part = view.slice(start, stop)
+
+        def of_part(name: str) -> Numbers | Levels:
+            return _rows_of(known[name], start, stop) if name in known else part.column(name)
+
+        return replace(part, column=of_part)
+
+    whole = TableView(view.names, view.n_rows, column, slice)
+    return whole
+
+
+def _rows_of(column: Numbers | Levels, start: int, stop: int) -> Numbers | Levels:
+    """Return some rows of a column, as if they had been read alone.
+
+    Examples
+    --------
+    >>> _rows_of(Levels(np.array([0, 2, -1, 1, 2]), ["a", "b", "c"]), 1, 5)
+    Levels(codes=array([ 0, -1,  1,  0]), levels=['c', 'b'], boolean=False, declared=False)
+    """
+    if isinstance(column, Numbers):
+        return replace(column, values=column.values[start:stop])
+    codes = column.codes[start:stop]
+    if column.boolean or column.declared:
+        return replace(column, codes=codes)
+    used, first, places = np.unique(codes, return_index=True, return_inverse=True)
+    order = [place for place in np.argsort(first) if used[place] >= 0]
+    numbers = np.full(used.size, -1, dtype=np.int64)
+    numbers[order] = np.arange(len(order))
+    levels = [column.levels[code] for code in used[order]]
+    return replace(column, codes=numbers[places], levels=levels)
+
+
 def chosen_rows(view: TableView, rows: NDArray[np.intp]) -> TableView:
     """Look at some rows of a table."""
 
@@ -197,7 +250,9 @@ def view_table(table: Any) -> TableView:
     if len(set(view.names)) < len(view.names):
         repeated = next(name for name in view.names if view.names.count(name) > 1)
         raise ValueError(f"The table has more than one column named {repeated!r}; rename one.")
-    return view
+    if view is table:
+        return view
+    return read_once(view, lambda _, column: isinstance(column, Levels))
 
 
 def _arrow_types() -> tuple[type, ...]:
@@ -361,12 +416,16 @@ def _view_mapping(table: Mapping[str, Any]) -> TableView:
                 f"Column {name!r} of a dict table must be one-dimensional, got shape "
                 f"{values.shape}. Split it into one entry per column."
             )
-    lengths = {name: len(values) for name, values in arrays.items()}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f"The columns of a dict table must have equal lengths, got {lengths}.")
+    n_rows = len(next(iter(arrays.values()), ()))
+    for name, values in arrays.items():
+        if len(values) != n_rows:
+            raise ValueError(
+                f"The columns of a dict table must have equal lengths, got {n_rows:,} in "
+                f"{next(iter(arrays))!r} and {len(values):,} in {name!r}."
+            )
     return TableView(
         names=list(arrays),
-        n_rows=next(iter(lengths.values()), 0),
+        n_rows=n_rows,
         column=lambda name: _array_column(name, arrays[name]),
         slice=lambda start, stop: _view_mapping({k: v[start:stop] for k, v in arrays.items()}),
     )
@@ -470,7 +529,8 @@ def check_names(
     present = set(found)
     missing = [name for name in wanted if name not in present]
     if missing:
-        free = [name for name in found if name not in {*wanted, *taken}]
+        others = {*wanted, *taken}
+        free = [name for name in found if name not in others]
         raise ValueError(
             f"{where} has no column{'s' * (len(missing) > 1)} {listed(missing)}."
             f"{nearest(missing[0], free)} Its columns are {listed(found)}."

@@ -170,7 +170,8 @@ def _view(X: Any, names: Sequence[str], texts: Sequence[str] = ()) -> TableView:
     array = np.asarray(X)
     columns = dict(zip(names, array.T, strict=True))
     if array.dtype.kind in "US":  # NumPy turned the numbers into text, too
-        columns = {n: c if n in set(texts) else _parsed(c) for n, c in columns.items()}
+        kept = set(texts)
+        columns = {n: c if n in kept else _parsed(c) for n, c in columns.items()}
     return view_table(columns)
 
 

@@ -39,7 +39,13 @@ from mercer.columns.views import (
 from mercer.exceptions import Advice, DependentRowsWarning, InputScaleWarning, InPython, Setting
 from mercer.kernels import Kernel
 from mercer.records import Maybe, Named, Part, Record, Recorded, Several
-from mercer.selection import FEWEST_GROUPS, columns_of_groups, groups_alike, neighbours_alike
+from mercer.selection import (
+    FEWEST_GROUPS,
+    FIRST_COLUMNS,
+    columns_of_groups,
+    groups_alike,
+    neighbours_alike,
+)
 from mercer.sums import RevisitableRows
 from mercer.validation import nearest, or_none, text
 
@@ -387,10 +393,11 @@ class HeldBy(NamedTuple):
         return self._replace(groups=numbers.astype(np.int64))
 
 
-def values_by_column(table: Any) -> dict[str, NDArray[Any]]:
-    """Return the columns of a table as numbers or codes."""
+def values_by_column(table: Any, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
+    """Return columns that may name groups as numbers or codes: the first ones of a table."""
     view = view_table(table)
-    columns = {name: view.column(name) for name in view.names}
+    some = (view.names if names is None else names)[:FIRST_COLUMNS]
+    columns = {name: view.column(name) for name in some}
     return {
         name: column.codes if isinstance(column, Levels) else column.values
         for name, column in columns.items()
@@ -515,7 +522,10 @@ def taken_out(X: Any, name: str, what: str) -> tuple[Any, Any]:
         )
     names = list(getattr(X, "column_names", None) or X.columns)
     if name not in names:
-        raise ValueError(f"`{what}={name!r}` names no column of the rows, which are {names!r}.")
+        raise ValueError(
+            f"`{what}={name!r}` names no column of the rows.{nearest(name, names)} They have "
+            f"{listed(names)}."
+        )
     if len(names) == 1:
         raise ValueError(
             f"`{what}={name!r}` is the only column, so there is nothing to learn from."
@@ -592,15 +602,16 @@ def named_columns(named: Any, names: Sequence[str], has_names: bool) -> list[str
     if named.size and not has_names:
         raise ValueError(
             "`categorical_features` should be integers or a boolean mask where the rows have no "
-            f"names of columns, got {named.tolist()!r}."
+            f"names of columns, got {listed(named.tolist())}."
         )
+    wanted, known = set(named.tolist()), set(names)
     for name in named.tolist():
-        if name not in names:
+        if name not in known:
             raise ValueError(
                 f"`categorical_features` has {name!r}, which is no column of the rows."
                 f"{nearest(name, names)} They have {listed(names)}."
             )
-    return [name for name in names if name in set(named.tolist())]
+    return [name for name in names if name in wanted]
 
 
 def check_named(named: Any) -> None:
@@ -614,7 +625,7 @@ def check_named(named: Any) -> None:
     if wrong:
         raise ValueError(
             "`categorical_features` must be 'from_dtype', None, or an array-like of bool, int or "
-            f"str, got {named!r}."
+            f"str, got {named!r:.200}."
         )
 
 
@@ -789,11 +800,11 @@ class StreamColumns(Recorded):
         ValueError
             If no column has had a value yet.
         """
-        known = dict(self.readings.columns)
-        for name in view.names:
-            if name not in known and missing_cells(view.column(name)) < view.n_rows:
-                known[name] = _reading(view, name, self.named)
-        readings = Readings(list(known.values()))
+        known = self.readings.columns
+        new = [name for name in view.names if name not in known]
+        new = [name for name in new if missing_cells(view.column(name)) < view.n_rows]
+        found = _readings_of(view, new, self.named) if new else ()
+        readings = Readings([*known.values(), *found])
         read, inputs, slots = readings.read(view), list(self.inputs), self._slots()
         for name in read.names:
             of_column = slots.get(name, {})
@@ -839,12 +850,15 @@ class StreamColumns(Recorded):
         return X
 
 
-def _reading(view: TableView, name: str, named: list[str] | None) -> Reading:
-    """Determine how to read a column of a stream, by its type since the first rows are few."""
-    kinds = {of: kind for of, kind in kinds_of(view, named).items() if of == name}
-    if not kinds:
-        return Readings.plain(view, [name]).columns[name]
-    return Readings.of(view, [name], kinds=kinds, include=(), keep=True, min_count=1).columns[name]
+def _readings_of(
+    view: TableView, names: Sequence[str], named: list[str] | None
+) -> Iterator[Reading]:
+    """Determine how to read columns of a stream, by their types since the first rows are few."""
+    kinds = kinds_of(view, named)
+    of_kinds = [name for name in names if name in kinds]
+    told = Readings.of(view, of_kinds, kinds=kinds, include=(), keep=True, min_count=1).columns
+    plain = Readings.plain(view, [name for name in names if name not in kinds]).columns
+    return (told.get(name) or plain[name] for name in names)
 
 
 def _has_levels(readings: Readings, name: str) -> bool:
@@ -931,11 +945,11 @@ def lenient_inputs(columns: TablePreprocessor, view: TableView) -> NDArray[np.fl
     UserWarning
         If some cells are unlike their column.
     """
-    odd, lenient = Unreadable(strict=False), True
+    odd, lenient, readings = Unreadable(strict=False), True, columns.readings_
     for name, kind, n, cell, row in columns.unreadable(view):
         odd.add(name, kind, n, cell, f"row {row} of this table")
         some = view.n_rows - missing_cells(view.column(name))
-        lenient &= not columns.readings_[name].is_another(n, some)
+        lenient &= not readings[name].is_another(n, some)
     X: NDArray[np.floating] = columns.transform(view, extra="drop", lenient=lenient)
     for said in odd.said():
         warn_user(said, UserWarning)

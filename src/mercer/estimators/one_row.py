@@ -127,7 +127,8 @@ def values_of(model: Any, x: Mapping[Any, Any]) -> list[Any]:
             "must have the features of the first one."
         ) from None
     if len(x) != len(names):
-        extra = [name for name in x if name not in names]
+        known = set(names)
+        extra = [name for name in x if name not in known]
         raise ValueError(
             f"The row has the feature(s) {extra[:8]} besides {list(names)[:8]}. Features "
             "cannot be added on a running stream: all points have those of the first row. "

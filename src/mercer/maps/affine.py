@@ -831,9 +831,9 @@ def ard_metric(gradient_products: ArrayLike, *, floor: float = 0.01, drop: bool 
 
     Parameters
     ----------
-    gradient_products : array-like of shape (n_inputs, n_inputs)
+    gradient_products : array-like of shape (n_inputs, n_inputs) or (n_inputs,)
         Average outer product of gradients G, symmetric and positive semi-definite, as
-        :func:`mercer.sums.average_gradient_outer_product` returns it.
+        :func:`mercer.sums.average_gradient_outer_product` returns it, or its diagonal.
     floor : float, default=0.01
         Weight in [0, 1], relative to the largest, below which a column hardly matters.
     drop : bool, default=True
@@ -863,9 +863,10 @@ def ard_metric(gradient_products: ArrayLike, *, floor: float = 0.01, drop: bool 
     >>> ard_metric(np.diag([4.0, 1.0, 1e-9]))([[1.0, 1.0, 1.0]])
     array([[1. , 0.5]])
     """
-    products = _gradient_products(gradient_products)
+    diagonal = _gradient_products(gradient_products, of_diagonal=True)
+    diagonal = diagonal if diagonal.ndim == 1 else np.diag(diagonal)
     low = check_real("floor", floor, low=0, high=1)
-    weights = np.sqrt(np.diag(products) / np.diag(products).max())
+    weights = np.sqrt(diagonal / diagonal.max())
     if drop:
         weights[weights < low] = 0.0
     return Affine(np.zeros(len(weights)), weights)
@@ -929,20 +930,22 @@ def full_metric(
     return Affine(np.zeros(len(products)), axes * weights)
 
 
-def _gradient_products(value: ArrayLike) -> Array:
+def _gradient_products(value: ArrayLike, *, of_diagonal: bool = False) -> Array:
     G = np.array(value, dtype=np.float64)
-    if G.ndim != 2 or G.shape[0] != G.shape[1] or not np.isfinite(G).all():
+    square = G.ndim == 2 and G.shape[0] == G.shape[1]
+    alone = of_diagonal and G.ndim == 1
+    if not (square or alone) or not np.isfinite(G).all():
         raise ValueError(
             f"`gradient_products` must be a square matrix of finite numbers, got the shape "
-            f"{G.shape}" + (" with NaN or infinity." if G.ndim == 2 else ".")
+            f"{G.shape}" + (" with NaN or infinity." if square or alone else ".")
         )
-    size = np.abs(G).max(initial=0.0)
-    if np.abs(G - G.T).max(initial=0.0) > 1e-8 * size or (np.diag(G) < 0).any():
+    diagonal, size = G if alone else np.diag(G), np.abs(G).max(initial=0.0)
+    if (square and np.abs(G - G.T).max(initial=0.0) > 1e-8 * size) or (diagonal < 0).any():
         raise ValueError(
             "`gradient_products` must be symmetric with no negative number on the diagonal: it is "
             "an average of products g g' of gradients."
         )
-    if np.diag(G).max(initial=0.0) == 0.0:
+    if diagonal.max(initial=0.0) == 0.0:
         raise ValueError(
             "`gradient_products` must not be 0: the function is constant and prefers no direction. "
             "Learn it first, or keep the inputs as they are."

@@ -3,6 +3,7 @@
 from mercer.selection.held_out import (
     FEWEST_GROUPS,
     FEWEST_ROWS,
+    FIRST_COLUMNS,
     block_length,
     block_of_series,
     block_order,
@@ -38,6 +39,7 @@ __all__ = [
     "FAMILIES",
     "FEWEST_GROUPS",
     "FEWEST_ROWS",
+    "FIRST_COLUMNS",
     "Candidate",
     "Family",
     "RaceResult",

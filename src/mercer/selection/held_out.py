@@ -70,7 +70,9 @@ _FEWEST_TELL, _MOST_TELL = 100, 1000  # rows used for that
 _SIMILAR = 5  # similar rows per row
 _SORTED_SHARE, _FEW_CHANGES = 0.95, 6
 # Columns that may name groups: least number of values; first columns and rows examined.
-_LEAST_VALUES, _FIRST_COLUMNS, _FIRST_ROWS, _MOST_NAMING = 10, 100, 5000, 30
+_LEAST_VALUES, _FIRST_ROWS, _MOST_NAMING = 10, 5000, 30
+#: Columns among which those that name groups are looked for: the first ones.
+FIRST_COLUMNS = 100
 _NAMES_A_GROUP = re.compile(
     r"(.*[_ .-])?(id|subject|patient|person|participant|user|customer|client|animal|student|family"
     r"|household|school|station|machine|device|sensor|batch)([_ .-]?(id|no|nr|number|code|name))?",
@@ -491,7 +493,7 @@ def columns_of_groups(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[
         Numbers, or codes of categories.
     """
     found, named = {}, {}
-    for name, values in list(columns.items())[:_FIRST_COLUMNS]:
+    for name, values in list(columns.items())[:FIRST_COLUMNS]:
         codes = np.unique(values[:_FIRST_ROWS], return_inverse=True)[1].astype(np.int64)
         if codes.size and _LEAST_VALUES <= int(codes.max()) + 1 <= codes.size // 2:
             found[name] = codes

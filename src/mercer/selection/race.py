@@ -136,17 +136,20 @@ class Metric(NamedTuple):
         rows.
     most_inputs : int
         Number of inputs above which the metric costs more than it gains.
+    diagonal : bool
+        Whether the diagonal of that product is enough.
     """
 
     make: Callable[[Array], Affine]
     most_rounds: int
     most_inputs: int
+    diagonal: bool
 
 
 #: Metrics by name.
 METRICS = {
-    "relevance": Metric(ard_metric, 4, 2**31),
-    "full metric": Metric(full_metric, 1, 300),
+    "relevance": Metric(ard_metric, 4, 2**31, diagonal=True),
+    "full metric": Metric(full_metric, 1, 300, diagonal=False),
 }
 
 
@@ -347,7 +350,7 @@ class Pilots:
         """
         if plain.map.n_outputs != gains.size or not gains.any():
             return []
-        map = plain.map.then(ard_metric(np.diag(gains**2)))
+        map = plain.map.then(ard_metric(gains**2))
         name = f"{plain.name}, gains of trees"
         first = self._best_length(plain.family, name, map, plain)._replace(metric="relevance")
         if first.error > _SURELY * least:
@@ -432,16 +435,18 @@ class Pilots:
 
     def _behind_metric(self, pilot: Pilot, kind: str) -> Pilot | None:
         """Return the pilot with a metric from gradients at the points; None if the metric is 0."""
-        points = np.asarray(pilot.map(self._fitted.X), dtype=np.float32)
-        if not 2 <= points.shape[1] <= METRICS[kind].most_inputs:
+        points, metric = np.asarray(pilot.map(self._fitted.X), dtype=np.float32), METRICS[kind]
+        if not 2 <= points.shape[1] <= metric.most_inputs:
             return None
         coefficients = pilot.coefficients.astype(np.float32)
         kernel = pilot.family.make(pilot.length)
-        outer = average_gradient_outer_product(kernel, points, coefficients, points)
+        outer = average_gradient_outer_product(
+            kernel, points, coefficients, points, diagonal=metric.diagonal
+        )
         if not outer.any():
             return None
         name = f"{pilot.name.split(', ')[0]}, {kind}"
-        map = pilot.map.then(METRICS[kind].make(outer))
+        map = pilot.map.then(metric.make(outer))
         return self._best_length(pilot.family, name, map, pilot)._replace(metric=kind)
 
 

@@ -15,13 +15,19 @@ Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
 
 _NUMBERS = 2**22  # most gradients or kernel values in memory at a time
+_COLUMNS = 512  # multiplied with each other where the diagonal is enough
 # The truncation error is the squared step, the rounding error is eps over the step: this step
 # balances both.
 _STEP = float(np.cbrt(np.finfo(np.float64).eps))
 
 
 def average_gradient_outer_product(
-    kernel: Kernel, dictionary: ArrayLike, coefficients: ArrayLike, X: ArrayLike
+    kernel: Kernel,
+    dictionary: ArrayLike,
+    coefficients: ArrayLike,
+    X: ArrayLike,
+    *,
+    diagonal: bool = False,
 ) -> Array:
     r"""Average outer product of the gradients of a kernel expansion.
 
@@ -43,10 +49,13 @@ def average_gradient_outer_product(
         Coefficients w.
     X : array-like of shape (n_rows, n_inputs)
         Rows over which to average; a few thousand are enough.
+    diagonal : bool, default=False
+        Whether to return the diagonal of G alone, whose cost grows with the number of inputs and
+        not with its square.
 
     Returns
     -------
-    gradient_products : ndarray of shape (n_inputs, n_inputs)
+    gradient_products : ndarray of shape (n_inputs, n_inputs), or (n_inputs,) of the diagonal
         G, symmetric and positive semi-definite, in squared units of the function per unit of the
         inputs *before* the map of a :class:`~mercer.kernels.Mapped` kernel.
 
@@ -83,12 +92,17 @@ def average_gradient_outer_product(
             "first. Call kernel.resolve(X) and use the kernel that it returns."
         )
     d = rows.shape[1]
-    G = np.zeros((d, d))
+    G = np.zeros(d) if diagonal else np.zeros((d, d))
     n_block = max(1, _NUMBERS // max(d * weights.shape[1], len(points)))
     for start in range(0, len(rows), n_block):
         g = _gradients(kernel, rows[start : start + n_block], points, weights)
         g = g.reshape(-1, d)
-        G += g.T @ g
+        if not diagonal:
+            G += g.T @ g
+            continue
+        for first in range(0, d, _COLUMNS):
+            some = g[:, first : first + _COLUMNS]
+            G[first : first + _COLUMNS] += np.diag(some.T @ some)
     G /= len(rows)
     if not np.isfinite(G).all():
         raise ValueError(

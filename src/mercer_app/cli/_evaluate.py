@@ -19,12 +19,12 @@ from mercer_app.rows import NO_TARGET
 @reading
 def run(options: EvaluateOptions) -> None:
     """Measure a model on data that it has not learned."""
-    model, data, report_file = options.model, options.data, options.report_file
+    model, report_file = options.model, options.report_file
     target, outlier = options.target, options.outlier
     workers = workers_of(options)
     check_alone(options, {"jobs": ONE_THREAD})
     if report_file is not None:
-        check_writable(report_file, data, model, endings=(".html", ".htm"))
+        check_writable(report_file, options.data, model, endings=(".html", ".htm"))
     loaded = load_table_rows(model, target)
     if loaded.task == "value":
         raise ValueError(
@@ -37,7 +37,7 @@ def run(options: EvaluateOptions) -> None:
             f"{model} was saved in Python and does not know the column of what it predicts. Name "
             "it with `--target`."
         )
-    data = as_learned(loaded, data, target)
+    data = as_learned(loaded, options.data, target)
     note_dialects(data)
     name = check_test_data(loaded, data, target=target, outlier=outlier)
     note_extra(loaded, data, name)
@@ -52,7 +52,9 @@ def run(options: EvaluateOptions) -> None:
             callback=None if view is None else view.update,
             strict=options.strict,
         )
-    print_result(evaluation.measures, title=f"{model} on {shown(data)}", as_json=options.as_json)
+    print_result(
+        evaluation.measures, title=f"{model} on {shown(f'{data}')}", as_json=options.as_json
+    )
     if report_file is not None:
         report(
             report_file,

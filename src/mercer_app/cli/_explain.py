@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from mercer.model_file import replacing
 from mercer_app.cli._console import print_result
 from mercer_app.cli._inputs import note_dialects, reading
 from mercer_app.cli._options import ExplainOptions
-from mercer_app.files import schema
+from mercer_app.files.tables import TableFiles
 from mercer_app.messages import note
 from mercer_app.models.files import (
     TableWriter,
@@ -52,15 +51,13 @@ def run(options: ExplainOptions) -> None:
         _importances(reads, options)
         return
     data = as_learned(reads, options.data)
-    options = replace(options, data=data)
-    names = schema(data).names
     taken = reads.preprocessor.exclude
     columns = reads.preprocessor.feature_names_in_
-    check_names(columns, names, f"{data}", taken=taken)
+    check_names(columns, data.columns.names, f"{data}", taken=taken)
     note_dialects(data)
     note_extra(reads, data)
     background = _compared(reads, options.background)
-    told = _explained(reads, options, background)
+    told = _explained(reads, data, options, background)
     if options.out is None:
         _show(list(told), options)
         return
@@ -121,23 +118,24 @@ def _compared(reads: TableRows, background: str | None) -> Any:
     """Read rows to compare with: an even part of a file."""
     if background is None:
         return None
-    background, names = as_learned(reads, background), reads.preprocessor.feature_names_in_
-    check_names(names, schema(background).names, background, taken=reads.preprocessor.exclude)
-    inputs = [X for _, X, _ in encoded_tables(reads, background)]
+    data, names = as_learned(reads, background), reads.preprocessor.feature_names_in_
+    check_names(names, data.columns.names, f"{data}", taken=reads.preprocessor.exclude)
+    inputs = [X for _, X, _ in encoded_tables(reads, data)]
     if not sum(map(len, inputs)):
-        raise ValueError(f"{background} holds no rows to compare with.")
+        raise ValueError(f"{data} holds no rows to compare with.")
     whole = np.concatenate(inputs)
     return whole[np.unique(np.linspace(0, len(whole) - 1, _COMPARED).astype(int))]
 
 
-def _explained(reads: TableRows, options: ExplainOptions, background: Any) -> Iterator[Explanation]:
+def _explained(
+    reads: TableRows, data: TableFiles, options: ExplainOptions, background: Any
+) -> Iterator[Explanation]:
     """Explain rows, some at a time; the first ones, if not all are asked for."""
     most = options.rows
     if most is None and options.out is None:
         most = _SHOWN_ROWS
     n_rows, model = 0, reads.model
-    assert options.data is not None
-    for table, X, _ in encoded_tables(reads, options.data):
+    for table, X, _ in encoded_tables(reads, data):
         for start in range(0, table.num_rows, _BLOCK):
             some = table.slice(start, _BLOCK)
             some = some if most is None else some.slice(0, most - n_rows)
@@ -157,7 +155,7 @@ def _explained(reads: TableRows, options: ExplainOptions, background: Any) -> It
             if n_rows == most:
                 return
     if not n_rows:
-        raise ValueError(f"{options.data} holds no rows, so there is nothing to explain.")
+        raise ValueError(f"{data} holds no rows, so there is nothing to explain.")
 
 
 def _write(told: Iterator[Explanation], writer: TableWriter, options: ExplainOptions) -> int:

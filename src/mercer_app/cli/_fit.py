@@ -37,6 +37,7 @@ from mercer_app.cli._inputs import note_dialects, reading
 from mercer_app.cli._options import ExpansionName, FitOptions, Mode, Normalize, Task
 from mercer_app.cli._report import evaluated, notes_of, report, seen_rows, title_of
 from mercer_app.cli._workers import ONE_THREAD, StageView, check_alone, logged, workers_of
+from mercer_app.files.tables import TableFiles
 from mercer_app.messages import Stopped, file_name, note, shown
 from mercer_app.models.evaluation import (
     Evaluation,
@@ -96,7 +97,8 @@ _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 @reading
 def run(options: FitOptions) -> None:
     """Train a model on a table, write it, and report how good it is."""
-    out, test, quiet = options.out, options.test, options.quiet
+    out, quiet = options.out, options.quiet
+    test = None if options.test is None else TableFiles(options.test)
     _check(options)
     training = _training(options)
     note_dialects(options.data, quiet=quiet)
@@ -127,7 +129,7 @@ def run(options: FitOptions) -> None:
     if parts:
         said = [f"{part['form']} of {part['points']:,} points" for part in parts]
         note(f"parts: {', '.join(said)}; see `mercer inspect {out}`", quiet=quiet)
-    evaluation = _evaluation(reads, options)
+    evaluation = _evaluation(reads, test, options)
     if options.report_file is not None:
         _write_report(options.report_file, reads, evaluation, training, options)
 
@@ -336,14 +338,16 @@ def _kept_together(shuffle_buffer: int) -> str:
     return f"shuffled with the rows of a group together, {shuffle_buffer:,} rows at a time"
 
 
-def _evaluation(reads: TableRows, options: FitOptions) -> Evaluation | None:
+def _evaluation(
+    reads: TableRows, test: TableFiles | None, options: FitOptions
+) -> Evaluation | None:
     """Evaluate a model on the test data; without any, report the error during training."""
-    if options.test is not None:
+    if test is not None:
         pictured = options.report_file is not None
         evaluation = evaluated(
-            reads, options.test, pictured=pictured, outlier=options.outlier, strict=options.strict
+            reads, test, pictured=pictured, outlier=options.outlier, strict=options.strict
         )
-        print_result(evaluation.measures, title=f"{options.out} on {shown(options.test)}")
+        print_result(evaluation.measures, title=f"{options.out} on {shown(f'{test}')}")
         return evaluation
     for said in said_of_progress(reads):
         note(said, quiet=options.quiet)

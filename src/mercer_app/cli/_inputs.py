@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, TypeVar
 from mercer.columns.null_values import NullValues
 from mercer.model_file import unfinished_folder
 from mercer_app.files import CsvDialect, CsvPath
-from mercer_app.files.places import ending_of_bytes
+from mercer_app.files.places import FilePath, ending_of_bytes
 from mercer_app.files.tables import unusual_files
 from mercer_app.messages import named, note
 
@@ -133,12 +133,12 @@ def _ended_by_signals() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def is_arrow_pipe(data: str) -> bool:
+def is_arrow_pipe(data: FilePath) -> bool:
     """Whether data came from standard input in Arrow's format."""
     return os.path.basename(data) == f"{_NAME}.arrow"
 
 
-def note_dialects(data: str, *, quiet: bool = False) -> None:
+def note_dialects(data: FilePath, *, quiet: bool = False) -> None:
     """Say how CSV files are written that are not UTF-8 with commas and decimal points."""
     try:
         files = unusual_files(data)

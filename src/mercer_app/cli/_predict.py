@@ -17,6 +17,7 @@ from mercer_app.cli._workers import (
     logged,
     workers_of,
 )
+from mercer_app.files.tables import TableFiles
 from mercer_app.messages import note
 from mercer_app.models.evaluation import check_test_data
 from mercer_app.models.files import (
@@ -42,7 +43,7 @@ from mercer_cluster.shards import FileShard
 @reading
 def run(options: PredictOptions) -> None:
     """Predict for every row of a table, in order."""
-    model, data, out = options.model, options.data, options.out
+    model, out = options.model, options.out
     workers = workers_of(options)
     check_alone(options, {"jobs": ONE_THREAD})
     piped = str(out) == "-"
@@ -53,9 +54,9 @@ def run(options: PredictOptions) -> None:
     if workers is not None:
         check_new_folder(out)
     elif not piped:
-        check_writable(out, data, model, endings=(".parquet", ".pq", ".csv"))
+        check_writable(out, options.data, model, endings=(".parquet", ".pq", ".csv"))
     loaded = load_scoring_rows(model)
-    data = as_learned(loaded, data)
+    data = as_learned(loaded, options.data)
     note_dialects(data)
     kept = list(dict.fromkeys(options.keep or []))
     if options.calibrate is not None:
@@ -87,7 +88,7 @@ def load_scoring_rows(path: Path) -> TableRows:
     return reads
 
 
-def _calibrate(reads: TableRows, data: str, coverage: float | None) -> None:
+def _calibrate(reads: TableRows, data: TableFiles, coverage: float | None) -> None:
     """Let a model find intervals by the rows of a file."""
     if coverage is None:
         raise ValueError("`--calibrate` is for intervals: say how many rows with `--interval`.")
@@ -104,7 +105,11 @@ def _calibrate(reads: TableRows, data: str, coverage: float | None) -> None:
 
 
 def _to_file(
-    reads: TableRows, data: str, writer: TableWriter, kept: list[str], options: PredictOptions
+    reads: TableRows,
+    data: TableFiles,
+    writer: TableWriter,
+    kept: list[str],
+    options: PredictOptions,
 ) -> str:
     """Write one file; report its content."""
     n_rows = 0
@@ -117,7 +122,7 @@ def _to_file(
 
 def _to_folder(
     reads: TableRows,
-    data: str,
+    data: TableFiles,
     out: Path,
     kept: list[str],
     options: PredictOptions,
@@ -173,6 +178,6 @@ def _of_shard(
     return (tables, odd), odd.n_rows
 
 
-def _check_rows(n_rows: int, data: str) -> None:
+def _check_rows(n_rows: int, data: TableFiles) -> None:
     if not n_rows:
         raise ValueError(f"{data} holds no rows, so there is nothing to predict.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mercer.columns.views import listed
 from mercer.estimators import ValueFunction
 from mercer.expansions import KOMP
 from mercer_app.cli._console import print_result
@@ -34,7 +35,7 @@ def run(options: ValueOptions) -> None:
         estimator, options.data, scaling=options.scaling.value, categories=options.categories
     )
     model.save(out)
-    states = ", ".join(model.feature_names_in_)
+    states = listed(model.feature_names_in_)
     note(
         f"{out}: values of {states}; model order {model.model_order_:,} after "
         f"{model.n_samples_seen_:,} transitions, counting every pass",

@@ -299,7 +299,8 @@ def _columns(rows: Any, names: Sequence[str]) -> dict[str, Any]:
     found = set(rows.keys() if isinstance(rows, Mapping) else rows.columns)
     missing = [name for name in names if name not in found]
     if missing:
-        raise ValueError(f"The table has no column {missing[0]!r}. The model needs {list(names)}.")
+        needs = ", ".join(map(repr, names[:20])) + ", ..." * (len(names) > 20)
+        raise ValueError(f"The table has no column {missing[0]!r}. The model needs {needs}.")
     columns = {name: rows[name] for name in names}
     if len({len(column) for column in columns.values()}) > 1:
         raise ValueError("The columns have different numbers of rows.")

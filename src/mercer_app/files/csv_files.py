@@ -9,10 +9,11 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
 from itertools import chain, islice, tee
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -184,30 +185,29 @@ class Csv:
     """
 
     @staticmethod
-    def schema(file: AnyFile, types: Mapping[str, Any]) -> Any:
+    def schema(file: AnyFile) -> Any:
         """Infer the types of the columns from the beginning and the end; null where no value is."""
         import pyarrow as pa
 
-        told = {name: kind for name, kind in types.items() if is_number_type(kind)}
-        types = {**types, **dict.fromkeys(told, pa.string())}  # some cells may be none
-        fields = list(_inferred(file, types, marks=True))
+        fields = list(_inferred(file, marks=True))
         if any(pa.types.is_binary(field.type) for field in fields):
             _refuse_bad_bytes(file)
         empty = [n for n, field in enumerate(fields) if pa.types.is_null(field.type)]
-        as_text = list(_inferred(file, types, marks=False)) if empty else []
+        as_text = list(_inferred(file, marks=False)) if empty else []
         for n in empty:
             if pa.types.is_string(as_text[n].type):
                 fields[n] = fields[n].with_type(pa.string())
-        whole = [f.name for f in fields if pa.types.is_integer(f.type) and f.name not in types]
+        whole = [f.name for f in fields if pa.types.is_integer(f.type)]
         codes = _codes(file, whole)
         fields = [f.with_type(pa.string()) if f.name in codes else f for f in fields]
-        last = _last_rows(file, types)
+        last = _last_rows(file)
         if last is not None:
+            nulls = _nulls(file)
             for n, column in enumerate(last.columns):
-                gaps = _nulls(file).number_gaps(fields[n].name)
+                gaps = nulls.number_gaps(fields[n].name)
                 kind = Csv.joined(fields[n].type, column.type, partial(_cells, column, gaps))
                 fields[n] = fields[n].with_type(kind)
-        return pa.schema([f.with_type(told.get(f.name, f.type)) for f in fields])
+        return pa.schema(fields)
 
     @staticmethod
     def joined(one: Any, other: Any, cells: Callable[[], Any]) -> Any:
@@ -302,12 +302,19 @@ class Csv:
         return 0, number + 1
 
     @staticmethod
-    def cell(file: AnyFile, row: int, column: str) -> str:
-        """Return what stands in a cell."""
+    def written(file: AnyFile, rows: Mapping[str, int]) -> dict[str, str]:
+        """Return what stands in a row of some columns."""
+        places = {name: place for place, name in enumerate(_sniffed(file).names)}
+        of_row: dict[int, list[str]] = {}
+        for name, row in rows.items():
+            of_row.setdefault(row, []).append(name)
+        found = {}
         with _lines(file) as lines:
-            _, _, cells = next(islice(_values(file, lines), row, None), (0, 0, []))
-        at = _sniffed(file).names.index(column)
-        return cells[at].strip() if len(cells) > at else ""
+            some = islice(_values(file, lines), max(of_row, default=-1) + 1)
+            for row, (_, _, cells) in enumerate(some):
+                for name in of_row.get(row, ()):
+                    found[name] = cells[places[name]].strip() if len(cells) > places[name] else ""
+        return found
 
     @staticmethod
     def described(file: AnyFile) -> str:
@@ -396,7 +403,7 @@ def _streamed(
     )
 
 
-def _inferred(file: AnyFile, types: Any, *, marks: bool) -> Any:
+def _inferred(file: AnyFile, *, marks: bool) -> Any:
     """Infer the schema; with ``marks`` cells such as "-" are gaps."""
     import pyarrow as pa
 
@@ -408,12 +415,12 @@ def _inferred(file: AnyFile, types: Any, *, marks: bool) -> Any:
             beginning = source.read_buffer(INFERENCE_BYTES + _BLOCK_BYTES)
         try:
             source = pa.BufferReader(beginning)
-            with _streamed(file, source, types, marks, block=INFERENCE_BYTES) as rows:
+            with _streamed(file, source, {}, marks, block=INFERENCE_BYTES) as rows:
                 return rows.schema
         except pa.ArrowInvalid as error:
             if not _is_mendable(error):
                 raise
-    return next(_by_blocks(file, types, (), marks=marks, size=INFERENCE_BYTES)).schema
+    return next(_by_blocks(file, {}, (), marks=marks, size=INFERENCE_BYTES)).schema
 
 
 def _codes(file: AnyFile, names: Sequence[str]) -> set[str]:
@@ -433,7 +440,7 @@ def _codes(file: AnyFile, names: Sequence[str]) -> set[str]:
     return {name for name, zeros in found.items() if compute.any(zeros).as_py()}
 
 
-def _last_rows(file: AnyFile, types: Any) -> Any:
+def _last_rows(file: AnyFile) -> Any:
     """Read the last rows of a file that is longer than the inspected part; None if impossible.
 
     It is impossible for compressed files, for encodings with several bytes per character, and after
@@ -459,7 +466,7 @@ def _last_rows(file: AnyFile, types: Any) -> Any:
     block = rows.decode(encoding, "replace").encode()
     options = _settings(
         file,
-        types,
+        {},
         (),
         marks=True,
         block=len(block) + 1,
@@ -589,7 +596,8 @@ def _blocks(lines: Iterable[str], file: AnyFile, size: int) -> Iterator[tuple[in
         n_held += len(line)
 
 
-class _Place(NamedTuple):
+@dataclass
+class _Place:
     """A block of a file after a number of lines; it may be the beginning."""
 
     file: AnyFile
@@ -597,14 +605,21 @@ class _Place(NamedTuple):
     block: bytes
     beginning: bool
 
+    @cached_property
+    def _ends(self) -> list[int]:
+        """The line in which each row ends, as far as they can be read."""
+        header = int(self.beginning and bool(_sniffed(self.file).dialect.header))
+        rows = _rows(self.file, io.StringIO(self.block.decode(), newline=""))
+        ends: list[int] = []
+        with suppress(csv.Error):  # a cell may be longer than what Python's reader takes
+            ends.extend(end for _, end, _ in islice(rows, header, None))
+        return ends
+
     def of(self, row: int) -> str:
         """Say where a row of the block is."""
         name = self.file if isinstance(self.file, MemoryFile) else self.file.name
-        header = int(self.beginning and bool(_sniffed(self.file).dialect.header))
-        rows = _rows(self.file, io.StringIO(self.block.decode(), newline=""))
-        with suppress(csv.Error):  # a cell may be longer than what Python's reader takes
-            for _, end, _ in islice(rows, row + header, None):
-                return f"line {self.line + end:,} of {name}"
+        if row < len(self._ends):
+            return f"line {self.line + self._ends[row]:,} of {name}"
         return f"{name}, behind line {self.line:,}"
 
 
@@ -620,20 +635,22 @@ def _leniently(
     convert = options["convert_options"]
     convert.column_types = {field.name: pa.string() for field in layout}
     table = arrow.read_csv(pa.BufferReader(block), **options)
+    columns = dict(zip(table.column_names, table.columns, strict=True))
     decimal = str(_sniffed(place.file).dialect.decimal)
-    for n, field in enumerate(layout):
+    nulls = _nulls(place.file)
+    for field in layout:
         if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
             continue
-        gaps = _nulls(place.file).number_gaps(field.name)
-        text = _cells(table.column(field.name), gaps)
+        gaps = nulls.number_gaps(field.name)
+        text = _cells(columns[field.name], gaps)
         values = _read_text(text, field.type, decimal)
         bad = compute.and_(values.is_null(), text.is_valid())
         rows = np.flatnonzero(bad.to_numpy(zero_copy_only=False))
         if rows.size:
             first = int(rows[0])
             unfit(field.name, str(field.type), rows.size, text[first].as_py(), place.of(first))
-        table = table.set_column(n, field.name, values)
-    return table
+        columns[field.name] = values
+    return pa.Table.from_arrays([*columns.values()], names=[*columns])
 
 
 def _read_text(text: Any, kind: Any, decimal: str) -> Any:

@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from mercer.columns.views import Levels, TableView, check_names, is_table, number_block, view_table
+from mercer.columns.views import (
+    Levels,
+    TableView,
+    check_names,
+    is_table,
+    listed,
+    number_block,
+    view_table,
+)
 from mercer.validation import check_choice, check_integer, nearest
 from mercer_app.files.tables import count_rows, read_tables, schema
 
@@ -683,7 +691,7 @@ def _dict_rows(
                     "Encode text with `mercer.columns.TablePreprocessor` first."
                 ) from None
             if len(row) != expected:
-                new = sorted(map(str, set(row) - set(keys)))
+                new = listed(sorted(map(str, set(row) - set(keys))))
                 raise ValueError(
                     f"Row {start + i} has {len(row)} keys, the first row {expected}; keys not in "
                     f"use: {new}. Every row needs the same keys."

@@ -9,8 +9,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
+from typing import Any, NamedTuple, NoReturn, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,17 +145,147 @@ def read_tables(
     [2, 1]
     >>> folder.cleanup()
     """
-    arrow, path = require_pyarrow(), told(path, dialect)
+    arrow, found = require_pyarrow(), TableFiles.of(told(path, dialect))
     check_integer("rows_per_table", rows_per_table, low=1)
-    files = find_files(path)
-    layout = common_schema(files, column_types or {})
+    layout = found.columns.typed(column_types or {})
     if columns is not None:
         if isinstance(columns, str):
             raise ValueError(f"`columns` must be a sequence of names, got {columns!r}.")
-        check_names_of_file(columns, layout.names, f"`{path}`")
+        check_names_of_file(columns, layout.names, f"`{found}`")
         layout = arrow.schema([layout.field(name) for name in columns])
-    batches = _batches(map(FilePart, files), layout, rows_per_table, unreadable or Unreadable())
+    parts = map(FilePart, found.files)
+    batches = _batches(parts, layout, rows_per_table, unreadable or Unreadable())
     return _rechunk(batches, layout, rows_per_table)
+
+
+class FileColumns(NamedTuple):
+    """The columns of files, which all have the same ones.
+
+    Attributes
+    ----------
+    first : str
+        The first file.
+    fields : list of pyarrow.Field
+        Names, and the type of each that holds what all files have.
+    differing : dict of str to ReadError
+        Columns of which no type holds that, and why.
+    """
+
+    first: str
+    fields: list[Any]
+    differing: dict[str, ReadError]
+
+    @classmethod
+    def of(cls, files: Sequence[AnyFile]) -> Self:
+        """Look at the beginnings of files, and at the ends of large ones of CSV."""
+        pa = require_pyarrow()
+        fields: dict[str, Any] = {}
+        differing: dict[str, ReadError] = {}
+        for file in files:
+            found = {field.name: field for field in _fields_of(file)}
+            fields = fields or found
+            if found.keys() != fields.keys():
+                missing, new = fields.keys() - found.keys(), found.keys() - fields.keys()
+                differs = (("lacks", sorted(missing)), ("adds", sorted(new)))
+                said = [f"{verb} {listed(names)}" for verb, names in differs if names]
+                raise ValueError(
+                    f"{file} has other columns than {files[0]}: it {' and '.join(said)}. All files "
+                    "must have the same columns; read the others on their own."
+                )
+            for name, field in fields.items():
+                if name not in differing:
+                    try:
+                        fields[name] = field.with_type(_joined(field, found[name], file))
+                    except ReadError as error:
+                        differing[name] = error
+        if any(map(_is_csv, files)):  # columns without a value may have numbers further down
+            for name, field in fields.items():
+                if pa.types.is_null(field.type):
+                    fields[name] = field.with_type(pa.float64())
+        return cls(f"{files[0]}", [*fields.values()], differing)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns, in the order of the first file."""
+        return [field.name for field in self.fields]
+
+    @property
+    def of_text(self) -> list[str]:
+        """Names of the columns of text."""
+        return [field.name for field in self.fields if "string" in str(field.type)]
+
+    def typed(self, types: Mapping[str, str] = _NONE) -> Any:
+        """Return the schema of the files if some columns have other types than they seem to have.
+
+        Parameters
+        ----------
+        types : mapping of str to str
+            Arrow types of columns.
+
+        Raises
+        ------
+        ValueError
+            For unknown types and columns, and for a column without a type that all files have.
+        """
+        import pyarrow as pa
+
+        wanted = {}
+        for name, alias in types.items():
+            try:
+                wanted[name] = alias if isinstance(alias, pa.DataType) else pa.type_for_alias(alias)
+            except ValueError:
+                raise ValueError(
+                    f"`column_types` must name Arrow types such as 'string', 'int64' or 'float64', "
+                    f"got {alias!r} for column {name!r}."
+                ) from None
+        check_names(list(wanted), self.names, self.first)
+        for name, error in self.differing.items():
+            if name not in wanted:
+                raise error
+        return pa.schema([f.with_type(wanted.get(f.name, f.type)) for f in self.fields])
+
+
+class TableFiles(os.PathLike[str]):
+    """The files that a path means, found and looked at once; accepted wherever a path is.
+
+    It is made where a command or a training begins, so that all that reads its files takes their
+    columns for the same.
+
+    Parameters
+    ----------
+    path : path
+        As for :func:`read_tables`.
+    """
+
+    def __init__(self, path: FilePath) -> None:
+        self.path = path
+
+    @classmethod
+    def of(cls, path: FilePath) -> Self:
+        """Return the files of a path, or those that a caller has found."""
+        return path if isinstance(path, cls) else cls(path)
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.path)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def dialect(self) -> CsvDialect | None:
+        """Known settings of CSV files."""
+        told: CsvDialect | None = getattr(self.path, "dialect", None)
+        return told
+
+    @cached_property
+    def files(self) -> list[AnyFile]:
+        """The files, sorted by name."""
+        return _found(self.path)
+
+    @cached_property
+    def columns(self) -> FileColumns:
+        """Their columns."""
+        return FileColumns.of(self.files)
 
 
 class FilePart(NamedTuple):
@@ -260,7 +391,7 @@ def schema(
         As :func:`read_tables`.
     """
     require_pyarrow()
-    return common_schema(find_files(told(path, dialect)), column_types or {})
+    return TableFiles.of(told(path, dialect)).columns.typed(column_types or {})
 
 
 def sniff_csv(path: FilePath) -> CsvDialect:
@@ -338,6 +469,10 @@ def count_rows(path: FilePath) -> int | None:
 
 def find_files(path: FilePath) -> list[AnyFile]:
     """Return the files that a path, a glob or an address means, sorted by name."""
+    return TableFiles.of(path).files
+
+
+def _found(path: FilePath) -> list[AnyFile]:
     if isinstance(path, MemoryFile):
         return [path]
     where, address, is_folder = local_path(path), os.fspath(path), False
@@ -389,7 +524,9 @@ def told(path: Place, dialect: CsvDialect | None) -> Place:
         return path
     joined: Any
     dialect = dialect.or_else(getattr(path, "dialect", None) or CsvDialect())
-    if isinstance(path, MemoryFile):
+    if isinstance(path, TableFiles):
+        joined = TableFiles(told(path.path, dialect))
+    elif isinstance(path, MemoryFile):
         joined = MemoryFile(path.content, path.name, str(path), dialect)
     else:
         joined = CsvPath(path, dialect)
@@ -422,7 +559,7 @@ def unusual_files(path: FilePath) -> list[tuple[AnyFile, str]]:
 def place_of(path: FilePath, row: int) -> str:
     """Return the place of a row of :func:`read_tables`: a line of a CSV file, or a row number."""
     files, start = find_files(path), 0
-    in_memory = isinstance(path, MemoryFile)
+    in_memory = isinstance(files[0], MemoryFile)
     for file in files if all(map(_is_csv, files)) else ():
         with suppress(csv.Error):  # a cell may be longer than what Python's reader takes
             line, n_rows = Csv.line_of(file, row - start)
@@ -435,13 +572,21 @@ def place_of(path: FilePath, row: int) -> str:
     return f"row {row:,} of {name} (the first is row 0)"
 
 
-def written_at(path: FilePath, row: int, column: str) -> str:
-    """Return what stands in a cell of a CSV file; "" of other files, or of several."""
+def written_at(path: FilePath, rows: Mapping[str, int]) -> dict[str, str]:
+    """Return what stands in a row of some columns of a CSV file; nothing of several, or others.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    rows : mapping of str to int
+        A row of each column.
+    """
     files = find_files(path)
     if len(files) == 1 and _is_csv(files[0]):
         with suppress(csv.Error):  # a cell may be longer than what Python's reader takes
-            return Csv.cell(files[0], row, column)
-    return ""
+            return Csv.written(files[0], rows)
+    return {}
 
 
 def has_types(files: Iterable[AnyFile]) -> bool:
@@ -599,10 +744,10 @@ def looked_through(
     start : int, default=0
         Row that the tables begin with.
     """
+    where = cache(partial(place_of, data))  # which may take reading
     for table in tables:
         for name, kind, n, cell, row in columns.unreadable(table):
-            known = name in unreadable.first
-            place = "" if known else place_of(data, start + row)  # which may take reading
+            place = "" if name in unreadable.first else where(start + row)
             unreadable.add(name, kind, n, cell, place)
         yield table
         start += table.num_rows
@@ -612,7 +757,7 @@ def told_types(data: FilePath, kinds: Mapping[str, str]) -> dict[str, str]:
     """Return the types by which CSV files are read where somebody said what columns are."""
     if not kinds or has_types(find_files(data)):
         return {}
-    return as_told(kinds, schema(data).names)
+    return as_told(kinds, TableFiles.of(data).columns.names)
 
 
 def as_told(kinds: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
@@ -624,53 +769,20 @@ def as_told(kinds: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     return dict.fromkeys(sorted(known & set(names)), "string")
 
 
-def common_schema(files: Sequence[AnyFile], types: Mapping[str, str] = _NONE) -> Any:
-    """Find the type of each column that holds what all files have; they have the same columns."""
+def _fields_of(file: AnyFile) -> Any:
+    """Return the columns of a file and their types; in CSV, null where no value is seen."""
     import pyarrow as pa
 
-    wanted = {}
-    for name, alias in types.items():
-        try:
-            wanted[name] = alias if isinstance(alias, pa.DataType) else pa.type_for_alias(alias)
-        except ValueError:
-            raise ValueError(
-                f"`column_types` must name Arrow types such as 'string', 'int64' or 'float64', "
-                f"got {alias!r} for column {name!r}."
-            ) from None
-    first: Any = None
-    for file in files:
-        try:
-            found = _format_of(file).schema(file, wanted)
-            # Not all of Arrow's functions take views of text.
-            views = [n for n, kind in enumerate(found.types) if str(kind) == "string_view"]
-            for n in views:
-                found = found.set(n, found.field(n).with_type(pa.large_string()))
-        except unread() as error:
-            _refuse(file, error)
-        if len(set(found.names)) < len(found.names):
-            repeated = next(name for name in found.names if found.names.count(name) > 1)
-            raise ValueError(f"{file} has more than one column named {repeated!r}; rename one.")
-        if first is None:
-            first = found
-        elif set(found.names) != set(first.names):
-            missing = sorted(set(first.names) - set(found.names))
-            new = sorted(set(found.names) - set(first.names))
-            differs = (("lacks", missing), ("adds", new))
-            said = [f"{verb} {listed(names)}" for verb, names in differs if names]
-            raise ValueError(
-                f"{file} has other columns than {files[0]}: it {' and '.join(said)}. All files "
-                "must have the same columns; read the others on their own."
-            )
-        else:
-            first = pa.schema(
-                f if f.name in wanted else f.with_type(_joined(f, found.field(f.name), file))
-                for f in first
-            )
-    check_names(list(wanted), first.names, f"{files[0]}")
-    if any(map(_is_csv, files)):  # columns without a value may have numbers further down
-        types_of = {f.name: pa.float64() if pa.types.is_null(f.type) else f.type for f in first}
-        wanted = {**types_of, **wanted}
-    return pa.schema([f.with_type(wanted.get(f.name, f.type)) for f in first])
+    try:
+        found = _format_of(file).schema(file)
+    except unread() as error:
+        _refuse(file, error)
+    names = found.names
+    if len(set(names)) < len(names):
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{file} has more than one column named {repeated!r}; rename one.")
+    # Not all of Arrow's functions take views of text.
+    return [f.with_type(pa.large_string()) if str(f.type) == "string_view" else f for f in found]
 
 
 def _joined(field: Any, other: Any, file: AnyFile) -> Any:
@@ -764,20 +876,18 @@ def _without(nulls: NullValues, table: Any) -> Any:
 
     if not nulls:
         return table
-    rows = pa.array(np.arange(table.num_rows))
+    rows, columns = pa.array(np.arange(table.num_rows)), list(table.columns)
     for n, field in enumerate(table.schema):
-        marks = nulls.named(field.name)
-        column = table.column(n)
+        column = columns[n]
         if pa.types.is_dictionary(field.type):
             column = column.cast(field.type.value_type)
-        values = values_of(marks, column.type)
+        values = values_of(nulls.named(field.name), column.type)
         if len(values):
             gaps = compute.is_in(column, values)
             if compute.any(gaps).as_py():
                 # Select rows with take: if_else is broken in old pyarrow for slices of text arrays.
-                taken = table.column(n).take(compute.if_else(gaps, None, rows))
-                table = table.set_column(n, field, taken)
-    return table
+                columns[n] = columns[n].take(compute.if_else(gaps, None, rows))
+    return pa.Table.from_arrays(columns, schema=table.schema)
 
 
 def _cast(column: Any, kind: Any) -> Any:
@@ -843,7 +953,7 @@ class _Format(Protocol):
     """What reading a kind of file takes; errors are pyarrow's own, and `_refuse` places them."""
 
     @staticmethod
-    def schema(file: AnyFile, types: Mapping[str, Any]) -> Any: ...
+    def schema(file: AnyFile) -> Any: ...
 
     @staticmethod
     def batches(
@@ -867,7 +977,7 @@ class _Parquet:
             yield found
 
     @staticmethod
-    def schema(file: AnyFile, types: Mapping[str, Any]) -> Any:
+    def schema(file: AnyFile) -> Any:
         with _Parquet._open(file) as source:
             return source.schema_arrow
 
@@ -909,7 +1019,7 @@ class _Ipc:
             return pa.ipc.open_stream(source(), options=options)
 
     @staticmethod
-    def schema(file: AnyFile, types: Mapping[str, Any]) -> Any:
+    def schema(file: AnyFile) -> Any:
         with _Ipc._open(file) as source:
             return source.schema
 

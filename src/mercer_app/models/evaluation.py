@@ -23,8 +23,8 @@ from mercer.display import tail_of
 from mercer.inspection import history_in_units, loss_units, name_of_loss, unit_of_target
 from mercer.losses import Logistic, Softmax, Squared
 from mercer.metrics import auc_standard_error, concordance, ndcg
-from mercer_app.files import read_tables, schema
-from mercer_app.files.tables import Labelled, find_files, has_types, in_place
+from mercer_app.files import read_tables
+from mercer_app.files.tables import Labelled, TableFiles, find_files, has_types, in_place
 from mercer_app.models.files import Oddities, column_types, encoded_tables, values_of
 from mercer_app.models.shards import Asked, Workers, encoded_shard, of_shards
 from mercer_app.rows import TableRows, check_marks
@@ -683,7 +683,7 @@ def check_test_data(
     target : str or None
         Column of the targets; None for novelty detection on files without labels.
     """
-    names = schema(data).names
+    names = TableFiles.of(data).columns.names
     name = reads.target if target is None else target
     if not reads.has_target and target is None and name not in names:
         name = None  # labels are seldom known
@@ -713,7 +713,8 @@ def check_marks_of_novelty(
         As for :func:`check_test_data`, which is called first.
     """
     name = reads.target
-    if reads.task != "novelty" or name is None or name not in schema(data).names:
+    names = TableFiles.of(data).columns.names if reads.task == "novelty" else []
+    if name is None or name not in names:
         return
     labels = []
     for table in read_tables(data, columns=[name], column_types=column_types(reads, data)):
@@ -819,6 +820,7 @@ def evaluate(
     UserWarning
         If it does not know some of the classes.
     """
+    data = TableFiles.of(data)
     name = check_test_data(reads, data, target=target, outlier=outlier)
     more = () if reads.compared_within is None else (reads.compared_within,)
     found = _Held(reads, outlier, n_keep, keep)

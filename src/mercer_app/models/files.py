@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import typer
@@ -21,10 +21,12 @@ from mercer.columns.null_values import NullValues, Unreadable
 from mercer.columns.readings import held_before
 from mercer.columns.views import listed
 from mercer.model_file import load_model, replacing, sync_folder, unfinished_folder
-from mercer_app.files import read_tables, schema
+from mercer_app.files import read_tables
 from mercer_app.files.places import FilePath, check_place, local_path
 from mercer_app.files.tables import (
+    FileColumns,
     Labelled,
+    TableFiles,
     find_files,
     has_types,
     in_place,
@@ -33,8 +35,6 @@ from mercer_app.files.tables import (
 )
 from mercer_app.messages import leave_output, note
 from mercer_app.rows import TableRows
-
-Place = TypeVar("Place", bound=FilePath)
 
 # Of names that are meant for files, where predictions are a folder.
 _ENDINGS = (".parquet", ".pq", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".arrow", ".feather", ".ipc")
@@ -83,49 +83,50 @@ def note_extra(
 def said_of_extra(reads: TableRows, data: str | os.PathLike[str], *used: str | None) -> list[str]:
     """Return a note on columns that training did not have and that are not used."""
     known = {*reads.preprocessor.columns_in_, *reads.preprocessor.exclude, *used}
-    extra = [name for name in schema(data).names if name not in known]
+    extra = [name for name in TableFiles.of(data).columns.names if name not in known]
     said = f"{data}: not looked at, as training had no such column: {listed(extra)}"
     return [said] if extra else []
 
 
-def as_learned(reads: TableRows, data: Place, target: str | None = None) -> Place:
-    """Join a path with what stands for no value in the files that a model learned.
+def as_learned(reads: TableRows, data: FilePath, target: str | None = None) -> TableFiles:
+    """Return files to answer for, with what stood for no value in those that a model learned.
 
     Parameters
     ----------
     reads : TableRows
         The model.
     data : path
-        Files to answer for.
+        The files.
     target : str or None, default=None
         What the column of the targets is called there, if not as in training.
     """
     marks = reads.preprocessor.nulls_.marks
     if target is not None:
         marks += tuple((target, mark) for name, mark in marks if name == reads.target)
-    return with_nulls(data, NullValues(marks))
+    return TableFiles.of(with_nulls(data, NullValues(marks)))
 
 
 def column_types(reads: TableRows, data: str | os.PathLike[str]) -> dict[str, str]:
     """Types of columns that CSV files must be read with: text stays text, even if all digits."""
     if has_types(find_files(data)):
         return {}
-    text = list(reads.text_columns_)
+    text = set(reads.text_columns_)
     labels = getattr(reads.estimator, "classes_", None)
     if labels is not None and labels.dtype.kind == "U":
-        text.append(str(reads.target))
-    found = schema(data)
-    types = dict.fromkeys(sorted(set(text) & set(found.names)), "string")
-    return types | dict.fromkeys(_numbers_as_text(reads, found, types), "float64")
+        text.add(str(reads.target))
+    columns = TableFiles.of(data).columns
+    types = dict.fromkeys(sorted(text & {*columns.names}), "string")
+    return types | dict.fromkeys(_numbers_as_text(reads, columns, types), "float64")
 
 
-def _numbers_as_text(reads: TableRows, found: Any, types: Mapping[str, str]) -> Iterator[str]:
+def _numbers_as_text(
+    reads: TableRows, columns: FileColumns, types: Mapping[str, str]
+) -> Iterator[str]:
     """Name columns of numbers some of whose cells are none here, or have digits after zeros."""
+    as_text = {*columns.of_text}
     for name, reading in reads.preprocessor.readings_.items():
-        if name in types or name not in found.names or reading.was_text or not reading.used:
-            continue
         plain = reading.kind == "number" or reading.form == "yyyymmdd"
-        if plain and "string" in str(found.field(name).type):
+        if name in as_text and name not in types and plain and not reading.was_text:
             yield name
 
 
@@ -295,7 +296,7 @@ def refuse_text(reads: TableRows, data: str | os.PathLike[str]) -> None:
     names = {*reads.preprocessor.feature_names_in_} - {*reads.text_columns_}
     readings = {n: one for n, one in reads.preprocessor.readings_.items() if n in names}
     types = column_types(reads, data)
-    changed = [f.name for f in schema(data) if f.name in readings and "string" in str(f.type)]
+    changed = [name for name in TableFiles.of(data).columns.of_text if name in readings]
     if not changed:
         return
     odd, n_cells = Unreadable(strict=False), Counter[str]()

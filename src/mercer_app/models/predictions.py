@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from mercer.answers.explain import Explanation, explanation
 from mercer.columns.views import check_names
 from mercer.conformal import check_coverage
-from mercer_app.files import schema
 from mercer_app.files.dialect import check_names_of_file
+from mercer_app.files.tables import TableFiles
 from mercer_app.rows import TableRows
 
 
 def check_columns(reads: TableRows, data: str | PathLike[str], kept: Sequence[str]) -> None:
     """Raise ``ValueError`` unless data have the columns of a model, and those to copy."""
-    names, columns = schema(data).names, reads.preprocessor
+    names, columns = TableFiles.of(data).columns.names, reads.preprocessor
     check_names_of_file(columns.feature_names_in_, names, f"{data}", taken=columns.exclude)
     check_names(kept, names, f"{data}")
 

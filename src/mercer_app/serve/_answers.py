@@ -24,7 +24,7 @@ from mercer.columns.views import check_names, level_text
 from mercer.conformal import check_coverage
 from mercer_app.export.trees import statistics_of, written_value
 from mercer_app.files.places import MemoryFile, ending_of_bytes
-from mercer_app.files.tables import unusual_files
+from mercer_app.files.tables import TableFiles, unusual_files
 from mercer_app.models.files import (
     Oddities,
     TableWriter,
@@ -173,7 +173,7 @@ class Column:
 def columns_of_model(reads: TableRows) -> list[Column]:
     """Return the columns that a model reads, in the order of the table that it learned."""
     seen = statistics_of(reads.preprocessor)
-    numbers = seen.numbers
+    numbers, missing = seen.numbers, seen.missing
     rows = {name: row for row, name in enumerate(seen.number_names)}
     found = []
     for name, reading in reads.preprocessor.readings_.items():
@@ -193,7 +193,7 @@ def columns_of_model(reads: TableRows) -> list[Column]:
             counts = seen.levels[name].counts
             levels = tuple(sorted(counts, key=lambda level: (-counts[level], level)))
             typical = levels[0] if levels else ""
-        gaps = seen.missing(name) > 0
+        gaps = missing[name] > 0
         found.append(
             Column(name, reading.kind, typical, lowest, highest, levels, gaps, reading, has_hours)
         )
@@ -420,10 +420,8 @@ class Answers:
         self.no_interval = self._why_not(lambda: check_interval(reads, wanted))
         self.coverage = None if self.no_interval else wanted
         # What is compiled or loaded at the first answer is so before anybody asks.
-        some = [self.typical()]
-        self.rows(some, self.coverage)
-        self.no_explanation = ""
-        self.no_explanation = self._why_not(lambda: self.rows(some, explain=True))
+        self.rows([self.typical()], self.coverage)
+        self.no_explanation = self._why_not(self._try_explanation)
 
     @staticmethod
     def _why_not(ask: Any) -> str:
@@ -432,6 +430,12 @@ class Answers:
         except (ValueError, AttributeError) as error:
             return str(error) or type(error).__name__
         return ""
+
+    def _try_explanation(self) -> None:
+        """Explain a row compared with itself, which takes no longer with more columns."""
+        kept = self.model._explained().background(2)
+        one: Any = None if kept is None or len(kept) < 2 else kept[:1]
+        explained(self.model, None, one, background=one)
 
     def typical(self) -> dict[str, Cell]:
         """Return a row of means and commonest values."""
@@ -491,7 +495,7 @@ class Answers:
         self._check_coverage(coverage)
         if not rows:
             raise ValueError("The request holds no rows, so there is nothing to predict.")
-        data = _in_memory(table_of_rows(self.reads, self.columns, rows))
+        data = TableFiles(_in_memory(table_of_rows(self.reads, self.columns, rows)))
         answers: list[dict[str, Any]] = []
         told: list[dict[str, Any]] = []
         odd = Oddities()

@@ -20,9 +20,9 @@ from mercer.losses import Loss
 from mercer.model_file import RECOVER, model_of_state, read_state, write_state
 from mercer.threads import ahead, check_jobs, jobs
 from mercer.validation import check_integer
-from mercer_app.files import count_rows, read_tables, schema
+from mercer_app.files import count_rows, read_tables
 from mercer_app.files.places import size_of
-from mercer_app.files.tables import Labelled, find_files
+from mercer_app.files.tables import Labelled, TableFiles
 from mercer_app.rows import TableRows
 from mercer_app.training._row_stream import RowStream, shuffled_groups
 from mercer_app.training.tables import (
@@ -74,11 +74,11 @@ def fingerprint(data: str | os.PathLike[str]) -> dict[str, Any]:
     fingerprint : dict
         Fingerprint of lists and text.
     """
-    files = find_files(data)
+    found = TableFiles.of(data)
     return {
-        "files": [file.name for file in files],
-        "sizes in bytes": [size_of(file) for file in files],
-        "columns": [f"{field.name}: {field.type}" for field in schema(data)],
+        "files": [file.name for file in found.files],
+        "sizes in bytes": [size_of(file) for file in found.files],
+        "columns": [f"{field.name}: {field.type}" for field in found.columns.typed()],
     }
 
 

@@ -194,8 +194,8 @@ class RowStream:
             return Rows(X[numbers], targets.astype(np.float64), np.ones(numbers.size))
 
         rows = RowsByNumber(len(y), take)
-        inputs, columns = self.reads.preprocessor, values_by_column(first)
-        columns = {name: columns[name] for name in inputs.feature_names_in_}
+        inputs = self.reads.preprocessor
+        columns = values_by_column(first, inputs.feature_names_in_)
         say_if_alike(rows, columns, inputs.owners_out(), expansion.seed)
         length = block_length(rows, expansion.seed)
         if length > 1:

@@ -17,7 +17,7 @@ from mercer.columns import TablePreprocessor
 from mercer.columns.forms import DateForm, NumberForm
 from mercer.columns.null_values import NullValues, Unreadable, number_of
 from mercer.columns.readings import Reading, Readings, TargetForm, sure_quantities
-from mercer.columns.views import view_table
+from mercer.columns.views import listed, view_table
 from mercer.conformal import AdaptiveConformal
 from mercer.estimators.estimator import column_names
 from mercer.model_file import read_state, write_state
@@ -707,7 +707,7 @@ class StreamTraining:
                 "by `mercer stream`, or with dicts or data frames."
             )
         if reader.target in names or reader.key in names:
-            raise ValueError(f"The target or the key is an input of the model: {list(names)}.")
+            raise ValueError(f"The target or the key is an input of the model: {listed(names)}.")
         if form is not None and form.is_moment:
             raise ValueError(
                 "The model answers dates or times, of which no progressive error is measured here. "

@@ -9,6 +9,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from itertools import chain, tee
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.columns import TablePreprocessor, TaskGuess, guess_task
-from mercer.columns.null_values import NullValues, Unreadable
+from mercer.columns.null_values import NullValues, Unreadable, cut_short
 from mercer.columns.readings import TargetForm, no_data_of
 from mercer.columns.tasks import infer_task
 from mercer.columns.views import Levels, Numbers, is_number, view_table
@@ -28,14 +29,15 @@ from mercer.kernels import as_pair_kernel
 from mercer.losses import Loss, Poisson, as_loss
 from mercer.validation import check_choice, check_integer
 from mercer_app.files.dialect import check_names_of_file
+from mercer_app.files.places import FilePath
 from mercer_app.files.tables import (
     Labelled,
+    TableFiles,
     drawn_in_place,
     in_place,
     nulls_told,
     place_of,
     read_tables,
-    schema,
     told_types,
     with_nulls,
     written_at,
@@ -49,7 +51,7 @@ _TELLING_ROWS = 1000  # number of rows that suffices for a conclusion
 _NAMED = 5
 
 
-def refuse_stray_text(data: str, target: str, table: Any) -> None:
+def refuse_stray_text(data: FilePath, target: str, table: Any) -> None:
     """Raise ``ValueError`` if a few cells make text of a target that is to be a number.
 
     Parameters
@@ -71,7 +73,7 @@ def refuse_stray_text(data: str, target: str, table: Any) -> None:
         )
 
 
-def warn_of_unlabelled(data: str, target: str | None, labelled: Any, n_rows: int) -> str:
+def warn_of_unlabelled(data: FilePath, target: str | None, labelled: Any, n_rows: int) -> str:
     """Warn of rows without a target, which cannot be learned.
 
     Parameters
@@ -105,7 +107,7 @@ def warn_of_unlabelled(data: str, target: str | None, labelled: Any, n_rows: int
             "another column."
         )
     first = int(np.setdiff1d(np.arange(len(labelled) + 1), labelled)[0])
-    written = written_at(data, first, str(target))
+    written = written_at(data, {str(target): first}).get(str(target), "")
     warnings.warn(
         f"{said}, first in {place_of(data, first)}. {counts_as_none(written)}Rows without one are "
         "left out.",
@@ -131,7 +133,7 @@ mark by `null_values`. "
     )
 
 
-def warn_of_stray_text(data: str, columns: TablePreprocessor, n_rows: int) -> None:
+def warn_of_stray_text(data: FilePath, columns: TablePreprocessor, n_rows: int) -> None:
     """Warn of inputs that a few cells make categories of, and of cells that are taken for gaps.
 
     What is written in gaps of categories is noted, since NA may be a country.
@@ -146,38 +148,40 @@ def warn_of_stray_text(data: str, columns: TablePreprocessor, n_rows: int) -> No
         How many of the first rows are looked at.
     """
     readings = columns.readings_
-    text = [field.name for field in schema(data) if "string" in str(field.type)]
+    text = TableFiles.of(data).columns.of_text
     text = [name for name in text if name in readings and readings[name].used]
     if not text:
         return
-    table = next(read_tables(data, columns=text, rows_per_table=n_rows))
+    view = view_table(next(read_tables(data, columns=text, rows_per_table=n_rows)))
+    where, said, gaps = cache(partial(place_of, data)), [], dict[str, int]()
     for name in text:
-        column, reading = view_table(table).column(name), readings[name]
+        column, reading = view.column(name), readings[name]
         if reading.kind in ("category", "text"):
             assert isinstance(column, Levels)
-            gaps = np.flatnonzero(column.codes < 0)
-            written = written_at(data, int(gaps[0]), name) if gaps.size else ""
-            if written:
-                columns.remark(name, f"{written!r} counts as no value")
+            missing = np.flatnonzero(column.codes < 0)
+            if missing.size:
+                gaps[name] = int(missing[0])
             stray = stray_text(column)
             if stray is not None:
-                warnings.warn(
+                said.append(
                     f"The column {name!r} is taken for categories, because "
-                    f"{stray.says(place_of(data, stray.row))}. If it holds quantities, correct "
-                    "such cells, or leave them empty, which is a missing value.",
-                    stacklevel=4,
+                    f"{stray.says(where(stray.row))}. If it holds quantities, correct such cells, "
+                    "or leave them empty, which is a missing value."
                 )
         elif isinstance(column, Levels) and reading.strays:
             read = reading.read(column)
             assert isinstance(read, Numbers)
             row = int(np.argmax((column.codes >= 0) & np.isnan(read.values)))
-            warnings.warn(
+            said.append(
                 f"The column {name!r} has {reading.strays:,} "
                 f"cell{'s' * (reading.strays != 1)} that cannot be read as a {reading.kind}, first "
-                f"{column.levels[column.codes[row]]!r} in {place_of(data, row)}: such cells are "
-                "taken for missing values.",
-                stacklevel=4,
+                f"{column.levels[column.codes[row]]!r} in {where(row)}: such cells are taken for "
+                "missing values."
             )
+    for message in cut_short(said):
+        warnings.warn(message, stacklevel=4)
+    written = {name: cell for name, cell in written_at(data, gaps).items() if cell}
+    columns.remark({name: f"{cell!r} counts as no value" for name, cell in written.items()})
 
 
 class Stray(NamedTuple):
@@ -893,7 +897,7 @@ class TableTraining:
                 f"'novelty') goes without, and this is task {task!r}."
             )
         nulls = NullValues.of(null_values) or nulls_told(data)
-        self.data = os.fspath(with_nulls(data, nulls))
+        self.data = TableFiles.of(with_nulls(data, nulls))
         self.target = target
         self.options = dict(options or {})
         self.seed = check_integer("seed", seed, low=0, high=2**32 - 1)
@@ -955,7 +959,7 @@ class TableTraining:
         """
         if self.task != "auto":
             self._estimator()  # checks the parameters
-        names = schema(self.data).names
+        names = self.data.columns.names
         told = [*self._columns["exclude"], *([] if self.time is None else [self.time])]
         told += self._columns.get("null_values", {}).keys() - {""}
         check_names_of_file(told, names, f"{self.data}")

@@ -13,8 +13,8 @@ from sklearn.base import clone
 from mercer.columns.views import Levels, check_names, is_table, view_table
 from mercer.estimators.transitions import Transitions
 from mercer.estimators.value_function import ValueFunction
-from mercer_app.files import read_tables, schema
-from mercer_app.files.tables import find_files, has_types, in_place
+from mercer_app.files import read_tables
+from mercer_app.files.tables import TableFiles, find_files, has_types, in_place
 from mercer_app.rows import TableRows, read_groups
 from mercer_app.training.tables import columns_for
 
@@ -122,6 +122,7 @@ class TransitionColumns:
         ValueError, FileNotFoundError, mercer.exceptions.DivergenceError
             For unusable columns or values, or as :meth:`mercer.ValueFunction.fit`.
         """
+        data = data if is_table(data) else TableFiles.of(data)
         names = self._state_names(data)
         others = [name for name in _names_of(data) if name not in names]
         columns = columns_for(
@@ -236,12 +237,14 @@ class TransitionColumns:
         named = [self.reward, self.episode, self.terminal, *self.states, *self.exclude]
         check_names([name for name in named if name is not None], found, "The table")
         if self.states:
-            names = [name for name in found if name in set(self.states)]
+            states = set(self.states)
+            names = [name for name in found if name in states]
         else:
             other = {self.reward, self.episode, self.terminal, *self.exclude}
             names = [name for name in found if name not in other]
             if self.next_prefix is not None:
-                names = [name for name in names if f"{self.next_prefix}{name}" in set(found)]
+                known = set(found)
+                names = [name for name in names if f"{self.next_prefix}{name}" in known]
         if not names:
             raise ValueError("No column of the state is left. Name them by `states`.")
         if self.next_prefix is not None:
@@ -284,7 +287,7 @@ class TransitionColumns:
 
 
 def _names_of(data: Any) -> list[str]:
-    return list(view_table(data).names if is_table(data) else schema(data).names)
+    return list(view_table(data).names) if is_table(data) else TableFiles.of(data).columns.names
 
 
 def _renamed(table: Any, names: Mapping[str, str]) -> Any:

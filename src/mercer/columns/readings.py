@@ -658,7 +658,7 @@ def no_data_of(values: NDArray[Any]) -> tuple[tuple[float, ...], float]:
     low, high = float(some.min()), float(some.max())
     largest = max(abs(low), abs(high))
     known = (*_FILLED, *_MAY_BE_FILLED)
-    if not _among(np.abs(np.array([low, high])), known).any():
+    if not any(abs(abs(end) - one) <= 2e-6 * one for end in (low, high) for one in known):
         return (), largest
     distinct, counts = np.unique(some, return_counts=True)
     marked = _among(np.abs(distinct), known)

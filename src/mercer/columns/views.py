@@ -250,8 +250,8 @@ def view_table(table: Any) -> TableView:
     if len(set(view.names)) < len(view.names):
         repeated = next(name for name in view.names if view.names.count(name) > 1)
         raise ValueError(f"The table has more than one column named {repeated!r}; rename one.")
-    if view is table:
-        return view
+    if isinstance(table, TableView):
+        return table
     return read_once(view, lambda _, column: isinstance(column, Levels))
 
 

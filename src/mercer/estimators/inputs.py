@@ -803,16 +803,16 @@ class StreamColumns(Recorded):
         known = self.readings.columns
         new = [name for name in view.names if name not in known]
         new = [name for name in new if missing_cells(view.column(name)) < view.n_rows]
-        found = _readings_of(view, new, self.named) if new else ()
-        readings = Readings([*known.values(), *found])
+        later = _readings_of(view, new, self.named) if new else ()
+        readings = Readings([*known.values(), *later])
         read, inputs, slots = readings.read(view), list(self.inputs), self._slots()
         for name in read.names:
             of_column = slots.get(name, {})
             found: list[str | None] = [None]
             if _has_levels(readings, name):
                 found = list(_present(level_column(read, name)))
-            new = [level for level in found if level not in of_column]
-            inputs += [(name, level) for level in new[: _MOST_LEVELS - len(of_column)]]
+            more = [level for level in found if level not in of_column]
+            inputs += [(name, level) for level in more[: _MOST_LEVELS - len(of_column)]]
         if not inputs:
             raise ValueError(_NO_VALUE)
         if len(inputs) == len(self.inputs):

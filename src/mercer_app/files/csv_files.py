@@ -163,7 +163,8 @@ def values_of(texts: tuple[str, ...], kind: Any) -> Any:
 # Of a CSV file: from its beginning and its end the types of its columns are inferred.
 INFERENCE_BYTES = 2**23
 LAST_BYTES = 2**20
-_BLOCK_BYTES = 2**20  # of a CSV file, parsed at once; longer than any row
+_BLOCK_BYTES = 2**20  # of a CSV file with up to so many columns, parsed at once
+_BLOCK_COLUMNS = 2**10
 _LONGEST_ROW = 2**24  # characters; a quote that is not closed makes longer ones
 _SNIFFED_BYTES = 2**20
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -388,6 +389,11 @@ def _whole(file: AnyFile) -> Any:
     return as_bytes(file) if isinstance(file, MemoryFile) else os.fspath(file)
 
 
+def _block_bytes(file: AnyFile) -> int:
+    """Return how much is parsed at once: of many columns more, as each takes its time."""
+    return _BLOCK_BYTES * max(1, len(_sniffed(file).names) // _BLOCK_COLUMNS)
+
+
 def _streamed(
     file: AnyFile,
     source: Any,
@@ -399,7 +405,7 @@ def _streamed(
     from pyarrow import csv as arrow
 
     return arrow.open_csv(
-        source, **_settings(file, types, columns, marks=marks, block=block or _BLOCK_BYTES)
+        source, **_settings(file, types, columns, marks=marks, block=block or _block_bytes(file))
     )
 
 
@@ -553,7 +559,7 @@ def _by_blocks(
 
     late, beginning = _sniffed(file).late_comments, True
     with _lines(file, errors="strict") as lines:
-        for line, block in _blocks(lines, file, size or _BLOCK_BYTES):
+        for line, block in _blocks(lines, file, size or _block_bytes(file)):
             options = _settings(
                 file,
                 types,

@@ -847,6 +847,8 @@ def _conform(batch: Any, layout: Any, file: AnyFile) -> Any:
     """
     import pyarrow as pa
 
+    if batch.schema.equals(layout):
+        return pa.Table.from_batches(batch.to_batches() if isinstance(batch, pa.Table) else [batch])
     columns, fields = [], []
     for field in layout:
         column = batch.column(batch.schema.get_field_index(field.name))
@@ -922,9 +924,12 @@ def _table_of(batches: list[Any], layout: Any) -> Any:
     import pyarrow as pa
 
     for one in batches:
-        for n, (field, found) in enumerate(zip(layout, one.schema, strict=True)):
-            if field.type != found.type and pa.types.is_floating(found.type):
-                layout = layout.set(n, found)
+        if one.schema.equals(layout):
+            continue
+        pairs = zip(layout, one.schema, strict=True)
+        layout = pa.schema(
+            [found if pa.types.is_floating(found.type) else field for field, found in pairs]
+        )
     if any(one.schema.types != layout.types for one in batches):
         tables = [pa.Table.from_batches([one]).cast(layout, safe=False) for one in batches]
         return pa.concat_tables(tables)

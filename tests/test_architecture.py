@@ -228,7 +228,7 @@ WALKS: dict[Callable[[Path], None], tuple[int, int]] = {
     default_fit: (41, 244),
     first_steps: (35, 160),
     single_rows: (40, 185),
-    command: (78, 491),
+    command: (78, 484),
 }
 
 

@@ -212,7 +212,7 @@ def dicts(*keys):
         ((rows(),), {"target": "label"}, "yield pairs"),
         ((rows(),), {"columns": ["a"]}, "rows have no names"),
         ((dicts("ab", "ac"),), {}, "Row 1 has no key 'b'"),
-        ((dicts("ab", "abc"),), {}, r"Row 1 has 3 keys, the first row 2.*\['c'\]"),
+        ((dicts("ab", "abc"),), {}, r"Row 1 has 3 keys, the first row 2.*: 'c'\."),
         (([({"a": "red"}, 0)],), {}, "'red' under the key 'a'"),
         ((lambda: [(sparse.csr_matrix(X), Y)],), {"shuffle_buffer": 5}, "Sparse blocks"),
         ((X, Y), {"batch_size": 0}, "batch_size"),

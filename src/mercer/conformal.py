@@ -16,7 +16,6 @@ import math
 from bisect import bisect_left, insort
 from collections import deque
 from dataclasses import dataclass
-from functools import cached_property
 from numbers import Real
 from typing import Any, Self
 
@@ -27,6 +26,7 @@ from mercer.losses import Quantile
 from mercer.records import Numbers, Record, Recorded
 from mercer.selection import pilot_kernel
 from mercer.sums import Correction, GlobalPart, Rows, squared_error
+from mercer.threads import own_property
 from mercer.validation import check_choice, check_integer, check_real, integer, positive, real
 
 __all__ = [
@@ -318,7 +318,7 @@ class ConformalIntervals:
         half = _finite_quantile(errors, coverage, self.weights) * its
         return np.column_stack([predicted - half, predicted + half])
 
-    @cached_property
+    @own_property
     def _sizes(self) -> _Sizes:
         errors = np.abs(self.y - self.predicted)
         together = self.block, self.groups

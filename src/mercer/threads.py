@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from itertools import count, pairwise
 from multiprocessing import current_process
 from numbers import Integral
@@ -57,6 +57,31 @@ def _after_fork(work: Callable[[], None]) -> None:
     """
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=work)
+
+
+class own_property(cached_property[Result]):  # noqa: N801  # as functools names its own
+    """``functools.cached_property`` that holds no lock while it computes the value.
+
+    Until Python 3.11 all objects of a class have one such lock: threads that compute the property
+    of different objects wait for each other, and a fork meanwhile leaves it locked. Without it
+    several threads may compute the same value; the last one is kept.
+
+    Examples
+    --------
+    >>> class Circle:
+    ...     radius = 2.0
+    ...
+    ...     @own_property
+    ...     def diameter(self):
+    ...         return 2.0 * self.radius
+    >>> circle = Circle()
+    >>> circle.diameter, vars(circle)
+    (4.0, {'diameter': 4.0})
+    """
+
+    def __init__(self, function: Callable[[Any], Result]) -> None:
+        super().__init__(function)
+        self.lock = nullcontext()  # newer ones have none
 
 
 class _OneBlasThread:

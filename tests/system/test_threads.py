@@ -7,6 +7,7 @@ import threading
 import time
 import warnings
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
 import numpy as np
@@ -31,6 +32,7 @@ from mercer.threads import (
     in_order,
     jobs,
     one_blas_thread,
+    own_property,
     spread,
 )
 from mercer_app.training import FileTraining, checkpoint_path
@@ -331,6 +333,21 @@ def test_an_error_of_a_reader_comes_after_what_it_gave():
         assert next(reading) == 1
         with pytest.raises(OSError, match="gone"):
             next(reading)
+
+
+def test_properties_of_two_objects_are_computed_at_once():
+    meet = threading.Barrier(2, timeout=10)
+
+    class Computed:
+        @own_property
+        def value(self):
+            meet.wait()  # nobody comes, if the other one has to wait
+            return id(self)
+
+    with ThreadPoolExecutor(2) as pool:
+        several = [Computed(), Computed()]
+        assert list(pool.map(lambda one: one.value, several)) == list(map(id, several))
+    assert several[0].value == id(several[0])  # computed once
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")

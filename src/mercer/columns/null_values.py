@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from numbers import Real
 from typing import Any, Self
 
 from mercer.exceptions import Advice, InPython, ParameterError
+from mercer.threads import own_property
 
 _ALL = ""  # columns
 _MOST_SAID = 20  # messages about single columns
@@ -121,7 +121,7 @@ class NullValues:
         """Columns that have their own marks."""
         return [column for column in self.to_config() if column != _ALL]
 
-    @cached_property
+    @own_property
     def by_cell(self) -> tuple[str, ...]:
         """Columns in which text cells are interpreted differently from other columns.
 

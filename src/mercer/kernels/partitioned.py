@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +20,7 @@ from mercer.jit import jit
 from mercer.kernels.kernel import FloatArray, Kernel, inner_products, squared_norms
 from mercer.kernels.names import as_kernel
 from mercer.kernels.stationary import Gaussian, _Stationary
+from mercer.threads import own_property
 from mercer.validation import check_integer, check_real
 
 Array = NDArray[np.float64]
@@ -76,7 +76,7 @@ class Cells:
         """Dimension of the space."""
         return int(self._anchors.shape[1])
 
-    @cached_property
+    @own_property
     def centres(self) -> Array:
         """Anchor of each cell, after all splits, shape (n_cells, n_features)."""
         centres = np.empty((len(self), self.n_features))
@@ -90,7 +90,7 @@ class Cells:
         """Anchor of a cell, after all splits, shape (n_features,)."""
         return np.asarray(self.centres[cell])
 
-    @cached_property
+    @own_property
     def _splits(self) -> tuple[Indices, Indices]:
         """First split of each cell, and after each split the next of the same cell; -1 for none."""
         first, following = np.full(len(self), -1), np.full(len(self.parents), -1)
@@ -99,7 +99,7 @@ class Cells:
             following[s], first[cell] = first[cell], s
         return first, following
 
-    @cached_property
+    @own_property
     def _planes(self) -> tuple[Array, Array, Indices]:
         """Return the middle of each split's anchors, the vector between them, and its column.
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -17,6 +16,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from mercer.component import Component, own_copy
 from mercer.numerics.dense import Multiplication
+from mercer.threads import own_property
 from mercer.validation import check_integer, check_real, choice, parameters
 
 Array = NDArray[np.float64]
@@ -187,7 +187,7 @@ class Affine(FixedMap):
             mapped += offset
         return mapped.astype(rows.dtype, copy=False)
 
-    @cached_property
+    @own_property
     def _multiplication(self) -> Multiplication:
         return Multiplication(self._numbers.shift, self._numbers.matrix)
 

@@ -7,7 +7,6 @@ only of numbers; an affine map, such as a metric, may follow.
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +15,7 @@ from scipy.special import ndtri
 
 from mercer.jit import jit
 from mercer.maps.affine import Affine, FixedMap, FloatArray, LearnableMap, check_rows
+from mercer.threads import own_property
 from mercer.validation import choice, integer, parameters, real
 
 Array = NDArray[np.float64]
@@ -186,7 +186,7 @@ class Curves(_ColumnMap):
         _bend(rows, self._kept, *self._table, self.beyond == "linear", images, places)
         return images
 
-    @cached_property
+    @own_property
     def _table(self) -> _Table:
         return _table(self._curves)
 

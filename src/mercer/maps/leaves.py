@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from mercer.component import Component
 from mercer.maps.affine import check_rows
 from mercer.numerics.trees import Forest, Masks, grow, leaf_numbers, masks_of
+from mercer.threads import own_property
 from mercer.validation import integer, parameters
 
 Array = NDArray[np.float64]
@@ -117,7 +117,7 @@ class Leaves(Component):
 
     _relations = (_check_nodes,)
 
-    @cached_property
+    @own_property
     def _masks(self) -> Masks | None:
         return masks_of(self._forest)
 

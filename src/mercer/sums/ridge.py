@@ -11,7 +11,6 @@ import copy
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
@@ -35,7 +34,7 @@ from mercer.numerics.expansions import Expansion
 from mercer.records import Passing, Record, Recorded, Several
 from mercer.sums.rows import Blocks, Rows, distinct_rows
 from mercer.sums.statistics import Statistics, Sums, check_alike
-from mercer.threads import in_order, tiles
+from mercer.threads import in_order, own_property, tiles
 from mercer.validation import check_choice, check_integer, integer, real
 
 Array = NDArray[np.float64]
@@ -750,12 +749,12 @@ class BasisPart:
         # Jitter that the last solution needed.
         self._enough = 0.0
 
-    @cached_property
+    @own_property
     def statistics(self) -> Statistics:
         """Sums over the rows that the part has learned."""
         return Statistics(self.n_points, self.n_targets)
 
-    @cached_property
+    @own_property
     def _penalty(self) -> Array | None:
         return self.basis.penalty()
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import chain, islice, tee
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from mercer.columns.forms import MOSTLY, NumberForm
 from mercer.columns.null_values import NullValues, ReadError
 from mercer.columns.views import is_number
 from mercer.exceptions import Advice
+from mercer.threads import own_property
 from mercer_app.files.dialect import (
     CsvDialect,
     Sniffed,
@@ -611,7 +612,7 @@ class _Place:
     block: bytes
     beginning: bool
 
-    @cached_property
+    @own_property
     def _ends(self) -> list[int]:
         """The line in which each row ends, as far as they can be read."""
         header = int(self.beginning and bool(_sniffed(self.file).dialect.header))

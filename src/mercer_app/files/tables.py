@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Protocol, Self, TypeVar
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from mercer.columns.null_values import NullValues, ReadError, Unreadable, typed
 from mercer.columns.views import check_names, listed
 from mercer.exceptions import Advice
+from mercer.threads import own_property
 from mercer.validation import check_integer
 from mercer_app.files.csv_files import Csv, Unfit, is_number_type, values_of, wider
 from mercer_app.files.dialect import CsvDialect, CsvPath, ToldFile, check_names_of_file
@@ -277,12 +278,12 @@ class TableFiles(os.PathLike[str]):
         told: CsvDialect | None = getattr(self.path, "dialect", None)
         return told
 
-    @cached_property
+    @own_property
     def files(self) -> list[AnyFile]:
         """The files, sorted by name."""
         return _found(self.path)
 
-    @cached_property
+    @own_property
     def columns(self) -> FileColumns:
         """Their columns."""
         return FileColumns.of(self.files)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import ipaddress
 import json
 import os
 import re
@@ -22,6 +23,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -137,18 +139,14 @@ class Lines:
             yield from self._record(rest, 0)
 
     def read_header(self, file: BinaryIO) -> None:
-        """Look at the first line of a file, from which later rows are to be read."""
+        """Look at the first line of a file, if it was read before the rows that are to be read."""
         file.seek(0)
-        while not self._known:
-            text = b""
-            while not text.endswith(b"\n") and len(text) <= _LONGEST_LINE:
-                piece = file.readline(2**16)
-                if not piece:
-                    break
-                text += piece
-            if not text:
+        for text in iter(partial(file.readline, _LONGEST_LINE), b""):
+            if file.tell() > self.byte:
+                return  # it came later, and is yet to be read
+            self._look(text.rstrip(b"\n"))
+            if self._known:
                 return
-            self._look(text.rstrip(b"\r\n"))
 
     def _record(self, text: bytes, end: int) -> Iterator[Record]:
         self.byte += len(text) + end
@@ -534,12 +532,12 @@ class ArrowSocket(_Once):
             return
         host, _, port = rest.rpartition(":")
         host = host.strip("[]")
-        if not port.isdigit() or not 0 < int(port) < 2**16 or not host:
+        if not re.fullmatch("[0-9]{1,5}", port) or not 0 < int(port) < 2**16 or not host:
             raise ValueError(
                 f"{address!r} is no address of a socket. Write tcp:HOST:PORT, such as "
                 "tcp:localhost:5005, or unix:PATH."
             )
-        if host not in ("localhost", "::1") and not host.startswith("127."):
+        if host != "localhost" and not _is_loopback(host):
             raise ValueError(
                 f"{address!r} is on another machine: rows come unencrypted and from anyone there. "
                 "Use localhost, with a tunnel if they come from elsewhere."
@@ -566,7 +564,7 @@ class ArrowSocket(_Once):
                         number += 1
         except _GaveUp:
             self._gave_up = True
-        except (arrow.ArrowException, MemoryError) as error:
+        except (arrow.ArrowException, OSError, MemoryError) as error:
             raise ValueError(
                 f"{self.name} sent no Arrow IPC stream, or broke off in it after {number:,} rows: "
                 f"{str(error) or 'what it announced does not fit into memory'}"
@@ -591,6 +589,14 @@ class ArrowSocket(_Once):
                 self._gave_up = True
                 return None
             time.sleep(_POLL)
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether it is an address of this machine; a name may begin like one and be of another."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class _Waiting(io.RawIOBase):

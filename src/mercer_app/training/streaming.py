@@ -367,7 +367,7 @@ class RowReader(Recorded):
             if value.strip().lstrip("+-").isdigit():
                 return "integer"
             return "text" if self.task == "classification" else "number"
-        if isinstance(value, bool | np.bool_):
+        if isinstance(value, bool):
             return "boolean"
         if isinstance(value, int):
             return "integer"

@@ -130,6 +130,18 @@ def test_same_content_makes_the_same_bytes(tmp_path):
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
+def test_the_json_text_and_each_array_begin_where_memory_can_be_mapped(tmp_path):
+    for n in range(1, 9):
+        arrays = {"a": np.ones(n, np.uint8), "b": np.ones(n), "c": np.ones(n, np.float32)}
+        write(tmp_path / "m", {"x": "y" * n}, arrays)
+        content = (tmp_path / "m").read_bytes()
+        length = int.from_bytes(content[:8], "little")
+        listing = json.loads(content[8 : 8 + length])
+        assert length % 8 == 0
+        for name, array in arrays.items():
+            assert listing[name]["data_offsets"][0] % array.itemsize == 0
+
+
 def test_no_file_is_left_beside_the_model(path):
     assert os.listdir(path.parent) == ["model.mercer"]
 
@@ -459,3 +471,114 @@ def test_links_in_the_place_of_the_unfinished_file_are_not_followed(path):
         write(path, {"new": True}, {})
         assert other.read_text() == "not ours"
         place.unlink()
+
+
+@pytest.fixture
+def place(path):
+    """Where the unfinished file of the model is: the next writer takes what a killed one left."""
+    with model_file.replacing(path) as place:
+        place.touch()
+    return place
+
+
+@pytest.fixture
+def lowest_descriptor():
+    """A function for the lowest free number of an open file, which tells of files left open."""
+
+    def lowest():
+        found = os.dup(0)
+        os.close(found)
+        return found
+
+    return lowest
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks of POSIX")
+def test_what_a_killed_writer_left_is_taken_again(path, place, lowest_descriptor):
+    before = lowest_descriptor()
+    for is_left in (True, False):
+        if is_left:
+            place.write_text("a half")
+        with model_file.replacing(path) as again:
+            assert again == place
+            assert place.stat().st_size == 6 * is_left
+            again.write_text("a whole")
+        assert path.read_text() == "a whole"
+        assert os.listdir(path.parent) == ["model.mercer"]
+    assert lowest_descriptor() == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
+def test_a_new_file_has_the_permissions_of_any_new_file(tmp_path):
+    (tmp_path / "other").touch()
+    write(tmp_path / "m", {}, {})
+    assert (tmp_path / "m").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks of POSIX")
+@pytest.mark.parametrize("follower", [False, True])
+def test_a_file_that_was_finished_before_it_was_locked_is_not_taken(
+    path, place, lowest_descriptor, monkeypatch, follower
+):
+    import fcntl
+
+    def late(descriptor, flags):
+        os.replace(place, path)
+        if follower:
+            place.touch()
+
+    before = lowest_descriptor()
+    monkeypatch.setattr(fcntl, "flock", late)
+    with model_file.replacing(path) as other:
+        assert other != place
+        other.write_text("mine")
+    assert path.read_text() == "mine"
+    assert lowest_descriptor() == before
+
+
+def test_systems_without_locks_or_folders_to_open_write_files_too(path, place, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    monkeypatch.delattr(os, "O_DIRECTORY", raising=False)
+    names = set()
+    for _ in range(2):
+        with model_file.replacing(path) as other:
+            other.touch()
+            names.add(other)
+    assert len(names | {place}) == 3
+    write(path, {"new": True}, {})
+    assert read(path)[0] == {"new": True}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folders of POSIX")
+@pytest.mark.parametrize("reason", [errno.EINVAL, errno.EIO])
+def test_the_new_name_is_made_to_last_where_the_system_can(
+    path, monkeypatch, lowest_descriptor, reason
+):
+    synced = []
+
+    def fsync(descriptor):
+        synced.append(os.path.isdir(f"/proc/self/fd/{descriptor}"))
+        if len(synced) == 2:
+            raise OSError(reason, "as some file systems say")
+
+    before = lowest_descriptor()
+    monkeypatch.setattr(os, "fsync", fsync)
+    if reason == errno.EINVAL:
+        write(path, {"new": True}, {})
+    else:
+        with pytest.raises(OSError, match="could not be written") as caught:
+            write(path, {"new": True}, {})
+        assert caught.value.errno == reason
+    assert synced == [False, os.path.isdir("/proc/self/fd")]
+    assert read(path)[0] == {"new": True}
+    assert lowest_descriptor() == before
+
+
+def test_an_error_without_a_number_is_told_by_its_words(path, monkeypatch):
+    def fail(*_args, **_kwargs):
+        raise OSError("the tape is torn")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match=r"could not be written \(the tape is torn\)") as caught:
+        write(path, {}, {})
+    assert caught.value.errno == errno.EIO

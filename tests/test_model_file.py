@@ -430,5 +430,42 @@ def test_a_file_of_no_state_is_refused(tmp_path):
         load_model(tmp_path / "empty")
 
 
+def test_states_that_name_arrays_which_are_not_there_are_refused(tmp_path):
+    path = tmp_path / "m"
+    for name in ("missing", ["list"]):
+        model_file.write_state(path, {"kind": {"tensor": name}})
+        with pytest.raises(ValueError, match="is not a valid mercer file"):
+            model_file.read_state(path)
+    model_file.write_tensors(path, {"tensor": "x"}, {"x": np.ones(2)})
+    with pytest.raises(ValueError, match="no state in it"):
+        model_file.read_state(path)
+    state = {"a": {"tensor": np.ones(1), "b": np.zeros(2)}, "n": np.int64(3)}
+    model_file.write_state(path, state)
+    found = model_file.read_state(path)
+    assert found["a"]["tensor"].tolist() == [1.0]
+    assert found["a"]["b"].tolist() == [0.0, 0.0]
+    assert found["n"] == 3
+
+
+def test_classes_that_files_name_are_imported_from_their_homes(monkeypatch):
+    kinds = {name: of for name, of in model_file._KINDS.items() if name != "KernelRegressor"}
+    imported = []
+
+    def import_module(name):
+        imported.append(name)
+        kinds["KernelRegressor"] = KernelRegressor
+
+    monkeypatch.setattr(model_file, "_KINDS", kinds)
+    monkeypatch.setattr(model_file, "import_module", import_module)
+    monkeypatch.setattr(model_file, "_HOMES", {})
+    model_file.storable_in({"KernelRegressor": "its.home"})
+    assert model_file._class_named("KernelRegressor") is KernelRegressor
+    assert imported == ["mercer.estimators", "its.home"]
+    assert model_file._class_named("KernelRegressor") is KernelRegressor
+    with pytest.raises(ValueError, match="'Popen', which this version does not know"):
+        model_file._class_named("Popen")
+    assert imported == ["mercer.estimators", "its.home", "mercer.estimators"]
+
+
 def test_the_package_offers_loading():
     assert mercer.load_model is load_model

@@ -26,6 +26,7 @@ from mercer.expansions import KOMP, Dictionary, RandomFeatures
 from mercer.gaussian_process import Cyclic, InducingPoints
 from mercer.kernels import Gaussian
 from mercer.records import (
+    Config,
     Encoded,
     Field,
     Gapped,
@@ -38,9 +39,13 @@ from mercer.records import (
     Numbers,
     OneOf,
     Part,
+    Passing,
+    Plain,
     Record,
     Recorded,
     Several,
+    State,
+    Table,
     Triangle,
 )
 from mercer.sums import KernelBasis, NewtonSteps, RidgeStream, Rows
@@ -289,3 +294,180 @@ def test_a_part_may_be_text_and_of_one_of_several_classes():
     for wrong in ({}, {"roles": 3}, {"other": "{}"}, {"roles": "[" * 10**5}, {"roles": "{"}, "{}"):
         with pytest.raises(ValueError, match=r"`it|deeply|line 1"):
             field.read("it", wrong, {})
+
+
+def plain(value):
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+ARRAY = np.array
+FIELDS = [
+    (Numbers(2, low=0.0, high=1.0), ARRAY([0.0, 1.0]), [0.0, 1.0], [
+        (ARRAY([0.0, 1.5]), "`it` must be at most 1.0, and one is 1.5"),
+        (ARRAY([-0.5, 1.0]), "`it` must be at least 0.0, and one is -0.5"),
+        (ARRAY([0.0]), r"`it` must be of shape \(2,\), got \(1,\)"),
+        ([0.0, 1.0], r"`it` must be an array of float64, got \[0.0, 1.0\]"),
+        (ARRAY([0, 1]), "`it` must be an array of float64, got int64"),
+    ]),
+    (Numbers(2, above=0.0, dtype=(np.float32, np.float64)), ARRAY([0.5, 1.0]), [0.5, 1.0], [
+        (ARRAY([0.0, 1.0]), "`it` must be above 0.0, and one is 0.0"),
+        (ARRAY([0, 1]), "`it` must be an array of float32 or float64, got int64"),
+        (ARRAY([0.5, np.nan]), "`it` must be finite"),
+    ]),
+    (Numbers(2, low=[0.0, 5.0]), ARRAY([0.0, 5.0]), [0.0, 5.0], [(ARRAY([1.0, 4.0]), "at least")]),
+    (Numbers("n", "2*n+1"), np.ones((1, 3)), [[1.0, 1.0, 1.0]], [
+        (np.ones((2, 3)), r"must be of shape \(2, 5\), got \(2, 3\)"),
+        (np.ones(3), r"must be of shape \(n, 2\*n\+1\), got \(3,\)"),
+    ]),
+    (Numbers("2*n+3"), np.ones(3), [1.0, 1.0, 1.0], [
+        (np.ones(2), r"of shape \(2\*n\+3,\)"),
+        (np.ones(4), r"of shape \(2\*n\+3,\)"),
+    ]),
+    (Listed("n"), ARRAY([0.5, 2.0]), [0.5, 2.0], [
+        ([0.5, True], "must be a list of float64"),
+        ([0.5, "1"], "must be a list of float64"),
+        ((0.5, 2.0), "must be a list of float64"),
+    ]),
+    (Listed("n", dtype=np.int64), ARRAY([1, 2]), [1, 2], [
+        ([1, 2.0], "must be a list of int64"),
+        ([True], "must be a list of int64"),
+    ]),
+    (Listed("n", dtype=np.bool_), ARRAY([True]), [True], [([1], "must be a list of bool")]),
+    (Encoded("n", 2, dtype=np.float32), np.ones((1, 2), np.float32), "AACAPwAAgD8=", [
+        (3, "`it` must be text, got 3"),
+        ("AACAPw==", r"reshape"),
+    ]),
+    (Encoded("n"), np.ones(1), "AAAAAAAA8D8=", [("AAAAAAAA8H8=", "must be finite")]),
+    (Gapped("n"), ARRAY([1.0, 2.0]), [1.0, 2.0], [
+        ({"numbers": np.ones(2)}, "a state must have the keys"),
+        (ARRAY([1, 2]), "must be an array of float32 or float64"),
+    ]),
+    (Named(integer(low=0), 2), {"a": 1, "b": 2}, {"a": 1, "b": 2}, [
+        ({"a": -1}, "`it: a` must be an integer of at least 0"),
+        ({"a": 1, "b": 2, "c": 3}, "must be a dict of at most 2 entries, got"),
+        ([1], r"must be a dict of at most 2 entries, got \[1\]"),
+    ]),
+    (Named(integer(low=0)), {}, {}, [(3, "`it` must be a dict, got 3")]),
+    (Triangle("n"), ARRAY([[1.0, 0.0], [2.0, 3.0]]), [1.0, 2.0, 3.0], [
+        (np.ones(2), r"must be of shape \(3,\), got \(2,\)|of shape \(1,\)|of shape \(2,\)"),
+    ]),
+    (Maybe(integer(low=0)), 3, 3, [(-1, "at least 0")]),
+    (Maybe(integer(low=0)), None, None, []),
+    (Maybe(integer(low=1), 0), 0, None, [(0, "at least 1")]),
+    (Maybe(integer(low=1), 0), 2, 2, []),
+    (Several(integer(low=0), 2), (1, 2), [1, 2], [
+        ([1], r"must be of shape \(2,\), got \(1,\)"),
+        ([1, -1], "`it` must be an integer"),
+        ((1, 2), "`it` must be a list, got"),
+    ]),
+    (Several(integer(low=0), kind=list), [1, 2, 3], [1, 2, 3], [({}, "must be a list, got {}")]),
+    (Numbered(Numbers(1)), (), {}, [([], "must have the keys 0, 1, 2")]),
+    (Config(Gaussian, lambda one: one.length_scale > 1.0), Gaussian(2.0),
+        {"type": "Gaussian", "params": {"length_scale": 2.0}}, [
+        ({"type": "Gaussian", "params": {"length_scale": 0.5}}, "must be a Gaussian, got Gaussian"),
+        ({"type": "KOMP", "params": {}}, "must be a Gaussian, got KOMP"),
+    ]),
+    (Config(Gaussian), Gaussian(0.5), {"type": "Gaussian", "params": {"length_scale": 0.5}}, []),
+    (Table(), [{"a": 1}], [{"a": 1}], [(3, "must be a list of dicts"), ([3], "list of dicts")]),
+    (State(), {"a": 1}, {"a": 1}, [([1], r"must be a dict, got \[1\]")]),
+    (Plain(real()), np.float64(0.5), 0.5, [("x", "`it` must be a finite number")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "value", "state", "wrong"), FIELDS)
+def test_fields_say_what_is_wrong(field, value, state, wrong):
+    written = field.written(value)
+    assert plain(written) == state
+    assert type(plain(written)) is type(state)
+    found = field.read("it", copy.deepcopy(written), {})
+    assert plain(found) == plain(value)
+    assert not isinstance(value, tuple | list) or type(found) is type(value)
+    for other, message in wrong:
+        with pytest.raises(ValueError, match=message):
+            field.read("it", other, {"n": 2} if np.shape(other) == (2, 3) else {})
+
+
+def test_what_is_written_and_read_is_a_copy():
+    for field, value in (
+        (Numbers("n", 2), np.ones((3, 2), order="F")),
+        (Gapped("n"), np.ones(3)),
+        (Table(), [{"a": 1}]),
+        (Several(integer(low=0)), [1]),
+        (Named(integer(low=0)), {"a": 1}),
+    ):
+        written = field.written(value)
+        read = field.read("it", written, {})
+        assert written is not value
+        assert read is not written
+        for one in (written, read):
+            if isinstance(one, np.ndarray):
+                assert one.flags.c_contiguous
+                assert not np.shares_memory(one, value)
+                assert one is read or not np.shares_memory(one, read)
+    rows = [{"a": 1}]
+    assert Table().written(rows)[0] is not rows[0]
+    assert Table().read("it", rows, {})[0] is not rows[0]
+    lower = Triangle("n").read("it", np.ones(3), {})
+    assert lower.flags.f_contiguous
+
+
+def test_dimensions_have_names():
+    for field, names in (
+        (Numbers("n", 3, "2*m+1"), ["n", "m"]),
+        (Gapped("n", "m"), ["n", "m"]),
+        (Named(Numbers("n")), ["n"]),
+        (Triangle("n"), ["n"]),
+        (Maybe(Numbers("n")), ["n"]),
+        (Part(Point, "a", n_axes="n"), ["a", "n"]),
+        (State(), []),
+    ):
+        assert [*field.dimensions] == names
+    assert Record(n=integer(low=0), a=Numbers("n", "m"), b=Record(c=Numbers("k"))).dimensions == {
+        "m",
+        "k",
+    }
+    sizes = {}
+    Numbers("2*n+1").read("it", np.ones(7), sizes)
+    Triangle("m").read("it", np.ones(6), sizes)
+    Part(Point, n_axes="k").read("it", {"at": np.ones(4)}, sizes)
+    Gapped("g").read("it", {"numbers": np.ones(5), "gaps": np.zeros(5, bool)}, sizes)
+    assert sizes == {"n": 3, "m": 3, "k": 4, "g": 5}
+    with pytest.raises(ValueError, match=r"in `it`: `at` must be of shape \(3,\), got \(4,\)"):
+        Part(Point, n_axes="m").read("it", {"at": np.ones(4)}, sizes)
+
+
+def test_objects_go_back_to_states_of_their_own_dimensions():
+    class Mean(Recorded, Passing):
+        _record = Record(n_rows=integer(low=0), _sums=Numbers("n"))
+        _passing = {"found": {}}  # noqa: RUF012
+
+        def __init__(self, n):
+            self.n, self.n_rows, self._sums, self.found = n, 0, np.zeros(n), {}
+
+    mean = Mean(2)
+    state = mean.to_state()
+    assert [*state] == ["n_rows", "sums"]
+    mean.n_rows, mean._sums[0] = 3, 1.0
+    mean.found["x"] = 1
+    copied = copy.deepcopy(mean)
+    assert copied.found == {}
+    assert copied.n_rows == 3
+    copied.found["y"] = 1
+    assert Mean._passing == {"found": {}}
+    mean.restore(state)
+    assert (mean.n_rows, mean._sums.tolist(), mean.found) == (0, [0.0, 0.0], {})
+    with pytest.raises(ValueError, match=r"`sums` must be of shape \(2,\), got \(3,\)"):
+        mean.restore({"n_rows": 0, "sums": np.zeros(3)})
+    mean.restore({"n_rows": 0, "sums": np.zeros(3)}, n=3)
+    other = Mean.from_state(state)
+    other.found["z"] = 1
+    assert Mean.from_state(state).found == {}
+    fits = Record(first=integer(low=0), last=integer(low=0)).where(
+        "no order", lambda it: it["first"] <= it["last"]
+    )
+    assert fits.read({"first": 1, "last": 1}, {}) == {"first": 1, "last": 1}
+    with pytest.raises(ValueError, match="no order"):
+        fits.read({"first": 2, "last": 1}, {})
+    assert fits.among({"first": 1, "more": 2}) == {"first": 1}
+    with pytest.raises(ValueError, match="`last` must be 1, got 2"):
+        fits.read({"first": 1, "last": 2}, {"last": 1})

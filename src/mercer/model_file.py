@@ -282,7 +282,7 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
         metadata = _parse(content[8 : 8 + length])["__metadata__"]
         envelope = _parse(metadata["mercer"])
         version, header = envelope["format"], envelope["header"]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         _refuse(path, f"its header is malformed ({error})")
     if type(version) is not int or version < 1:
         _refuse(path, f"its header is malformed (format {version!r})")

@@ -132,7 +132,7 @@ class Numbers(Field):
             ("at most", self.high, np.greater),
             ("above", self.above, np.less_equal),
         ):
-            if np.any(wrong := outside(value, limit)) and np.isfinite(limit).all():
+            if np.any(wrong := outside(value, limit)):
                 raise ValueError(f"`{name}` must be {words} {limit}, and one is {value[wrong][0]}")
         return np.array(value, order="C")
 

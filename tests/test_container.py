@@ -25,6 +25,7 @@ from mercer.model_file import write_tensors as write
 DTYPES = [np.float32, np.float64, np.int64, np.uint8, np.bool_]
 HEADER = {"kernel": {"type": "Gaussian", "params": {"length_scale": 0.1}}, "classes": ["a", "ß"]}
 TENSORS = {"dictionary": np.arange(6.0).reshape(3, 2), "seen": np.array(7), "mask": np.eye(2) > 0}
+TENSORS |= {"single": np.ones(1, np.float32), "bytes": np.array([255], np.uint8)}
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 plain = st.none() | st.booleans() | st.integers() | numbers | st.text(max_size=5)
@@ -138,6 +139,7 @@ def test_the_json_text_and_each_array_begin_where_memory_can_be_mapped(tmp_path)
         length = int.from_bytes(content[:8], "little")
         listing = json.loads(content[8 : 8 + length])
         assert length % 8 == 0
+        assert len(listing.pop("__metadata__")["sha256"]) == 64
         for name, array in arrays.items():
             assert listing[name]["data_offsets"][0] % array.itemsize == 0
 
@@ -302,6 +304,14 @@ def test_headers_that_json_cannot_hold_exactly_are_refused(tmp_path, header):
     assert os.listdir(tmp_path) == []
 
 
+def test_headers_that_are_nested_too_deeply_are_refused(tmp_path):
+    deep = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(ValueError, match="cannot be stored as JSON"):
+        write(tmp_path / "m", {"x": deep}, {})
+
+
 @pytest.mark.parametrize(
     ("name", "array", "match"),
     [
@@ -313,6 +323,8 @@ def test_headers_that_json_cannot_hold_exactly_are_refused(tmp_path, header):
         ("x", np.array([{}]), "dtype object"),
         ("", np.ones(2), "printable ASCII"),
         ("ß", np.ones(2), "printable ASCII"),
+        ("a\n", np.ones(2), "printable ASCII"),
+        (3, np.ones(2), "printable ASCII"),
         ("__metadata__", np.ones(2), "keeps for itself"),
     ],
 )
@@ -326,6 +338,10 @@ def test_a_header_too_long_for_readers_of_safetensors_is_refused(tmp_path, monke
     monkeypatch.setattr(model_file, "_LONGEST_HEADER", 1000)
     with pytest.raises(ValueError, match="Store long lists of numbers as tensors"):
         write(tmp_path / "m", {"x": [0.5] * 1000}, {})
+    write(tmp_path / "m", {}, {"x" * 500: np.ones(1)})
+    length = int.from_bytes((tmp_path / "m").read_bytes()[:8], "little")
+    monkeypatch.setattr(model_file, "_LONGEST_HEADER", length)
+    write(tmp_path / "m", {}, {"x" * 500: np.ones(1)})
 
 
 # Crashes
@@ -534,6 +550,28 @@ def test_a_file_that_was_finished_before_it_was_locked_is_not_taken(
         other.write_text("mine")
     assert path.read_text() == "mine"
     assert lowest_descriptor() == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks of POSIX")
+def test_who_is_interrupted_while_the_file_is_locked_writes_nothing(
+    path, lowest_descriptor, monkeypatch
+):
+    import fcntl
+
+    def interrupted(descriptor, flags):
+        raise KeyboardInterrupt
+
+    before = lowest_descriptor()
+    monkeypatch.setattr(fcntl, "flock", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write(path, {"new": True}, {})
+    assert read(path)[0] == HEADER
+    assert lowest_descriptor() == before
+
+
+def test_a_folder_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(IsADirectoryError), model_file.replacing(tmp_path):
+        pytest.fail("it is being written")
 
 
 def test_systems_without_locks_or_folders_to_open_write_files_too(path, place, monkeypatch):

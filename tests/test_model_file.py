@@ -441,6 +441,7 @@ def test_states_that_name_arrays_which_are_not_there_are_refused(tmp_path):
         model_file.read_state(path)
     state = {"a": {"tensor": np.ones(1), "b": np.zeros(2)}, "n": np.int64(3)}
     model_file.write_state(path, state)
+    assert model_file.read_tensors(path)[1].keys() == {"a/tensor", "a/b"}
     found = model_file.read_state(path)
     assert found["a"]["tensor"].tolist() == [1.0]
     assert found["a"]["b"].tolist() == [0.0, 0.0]
@@ -465,6 +466,19 @@ def test_classes_that_files_name_are_imported_from_their_homes(monkeypatch):
     with pytest.raises(ValueError, match="'Popen', which this version does not know"):
         model_file._class_named("Popen")
     assert imported == ["mercer.estimators", "its.home", "mercer.estimators"]
+    assert model_file.storable(Gaussian) is Gaussian is model_file._class_named("Gaussian")
+
+
+@pytest.mark.parametrize(
+    "kind", [KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError]
+)
+def test_whatever_goes_wrong_with_a_state_it_is_a_wrong_file(kind, saved, monkeypatch):
+    def wrong(state):
+        raise kind("so it is")
+
+    monkeypatch.setattr(model_file, "model_of_state", wrong)
+    with pytest.raises(ValueError, match=r"is not a valid mercer model: .*so it is"):
+        load_model(saved)
 
 
 def test_the_package_offers_loading():

@@ -2,6 +2,7 @@
 
 import copy
 from inspect import isabstract
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -252,9 +253,14 @@ def test_what_need_not_be_there_has_a_key_only_where_it_is():
         state = record.written_of({"n": 2, "more": more})
         assert [*state] == (["n"] if more is None else ["n", "more"])
         assert same(record.read(state, {}), {"n": 2, "more": more})
-    for wrong in ({"n": 2, "less": 1}, {"more": np.ones(2)}, {"n": 2, "more": np.ones(3)}):
-        with pytest.raises(ValueError, match="must"):
+    for wrong, message in (
+        ({"n": 2, "less": 1}, "must have the keys"),
+        ({"more": np.ones(2)}, "must have the keys"),
+        ({"n": 2, "more": np.ones(3)}, "must be of shape"),
+    ):
+        with pytest.raises(ValueError, match=message):
             record.read(wrong, {})
+    assert Record(_x=Maybe(real())).written_of({"_x": None}) == {"x": None}
 
 
 class Point(Recorded):
@@ -280,7 +286,7 @@ def test_attributes_may_be_together_under_a_key():
     state = record.written_of({"n": 1, "_rows": rows, "_known": None})
     assert [*state["more"]] == ["rows"]
     assert np.array_equal(record.read(state, {})["_rows"], rows, equal_nan=True)
-    assert not np.isnan(state["more"]["rows"]["numbers"]).any()
+    assert state["more"]["rows"]["numbers"].tolist() == [[1.0, 0.0]]
     assert [*record.names] == ["n", "_rows", "_known"]
     state["more"]["rows"]["gaps"] = np.zeros((2, 2), np.bool_)
     with pytest.raises(ValueError, match=r"`gaps` must be of shape \(1, 2\)"):
@@ -291,7 +297,17 @@ def test_a_part_may_be_text_and_of_one_of_several_classes():
     field = OneOf(roles=InText(Roles), point=Part(Point))
     roles = Roles("y", leaks={"/": "all"})
     assert field.read("it", field.written(roles), {}) == roles
-    for wrong in ({}, {"roles": 3}, {"other": "{}"}, {"roles": "[" * 10**5}, {"roles": "{"}, "{}"):
+    assert [*OneOf(point=Part(Point)).read("it", {"point": {"at": np.ones(1)}}, {})._at] == [1.0]
+    wrongs = (
+        {},
+        {"roles": 3},
+        {"other": "{}"},
+        {"roles": "[" * 10**5},
+        {"roles": "{"},
+        "{}",
+        ["x"],
+    )
+    for wrong in wrongs:
         with pytest.raises(ValueError, match=r"`it|deeply|line 1"):
             field.read("it", wrong, {})
 
@@ -408,6 +424,8 @@ def test_what_is_written_and_read_is_a_copy():
     assert Table().written(rows)[0] is not rows[0]
     assert Table().read("it", rows, {})[0] is not rows[0]
     lower = Triangle("n").read("it", np.ones(3), {})
+    with pytest.raises(ValueError, match="`it` must be a Gaussian"):
+        Config(Gaussian, lambda one: False).read("it", Config(Gaussian).written(KERNEL), {})
     assert lower.flags.f_contiguous
 
 
@@ -428,10 +446,15 @@ def test_dimensions_have_names():
     }
     sizes = {}
     Numbers("2*n+1").read("it", np.ones(7), sizes)
+    Numbers("3*l+1").read("it", np.ones(4), sizes)
     Triangle("m").read("it", np.ones(6), sizes)
     Part(Point, n_axes="k").read("it", {"at": np.ones(4)}, sizes)
     Gapped("g").read("it", {"numbers": np.ones(5), "gaps": np.zeros(5, bool)}, sizes)
-    assert sizes == {"n": 3, "m": 3, "k": 4, "g": 5}
+    assert sizes == {"n": 3, "m": 3, "k": 4, "g": 5, "l": 1}
+    with pytest.raises(ValueError, match=r"of shape \(n\+1,\), got \(0,\)"):
+        Numbers("n+1").read("it", np.empty(0), {})
+    lists = Record(a=Several(integer(low=0)), b=Several(integer(low=0)))
+    assert lists.read({"a": [1], "b": [1, 2]}, {}) == {"a": (1,), "b": (1, 2)}
     with pytest.raises(ValueError, match=r"in `it`: `at` must be of shape \(3,\), got \(4,\)"):
         Part(Point, n_axes="m").read("it", {"at": np.ones(4)}, sizes)
 
@@ -452,7 +475,7 @@ def test_objects_go_back_to_states_of_their_own_dimensions():
     copied = copy.deepcopy(mean)
     assert copied.found == {}
     assert copied.n_rows == 3
-    copied.found["y"] = 1
+    copied.found["y"] = copy.copy(mean).found["y"] = 1
     assert Mean._passing == {"found": {}}
     mean.restore(state)
     assert (mean.n_rows, mean._sums.tolist(), mean.found) == (0, [0.0, 0.0], {})
@@ -468,6 +491,9 @@ def test_objects_go_back_to_states_of_their_own_dimensions():
     assert fits.read({"first": 1, "last": 1}, {}) == {"first": 1, "last": 1}
     with pytest.raises(ValueError, match="no order"):
         fits.read({"first": 2, "last": 1}, {})
+    assert fits.written(SimpleNamespace(first=1, last=3)) == {"first": 1, "last": 3}
+    with pytest.raises(ValueError, match="a state must have the keys"):
+        fits.read(["first", "last"], {})
     assert fits.among({"first": 1, "more": 2}) == {"first": 1}
     with pytest.raises(ValueError, match="`last` must be 1, got 2"):
         fits.read({"first": 1, "last": 2}, {"last": 1})

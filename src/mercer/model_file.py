@@ -329,7 +329,7 @@ def _encode(header: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> list[by
     return [bytes(first), *data]
 
 
-def _encode_tensor(name: str, tensor: NDArray[Any]) -> tuple[str, list[int], bytes]:
+def _encode_tensor(name: str, tensor: NDArray[Any]) -> tuple[str, tuple[int, ...], bytes]:
     """Dtype in the file's spelling, shape and bytes of one array."""
     plain = isinstance(name, str) and name.isascii() and name.isprintable()
     if not plain or name in ("", "__metadata__"):
@@ -343,19 +343,19 @@ def _encode_tensor(name: str, tensor: NDArray[Any]) -> tuple[str, list[int], byt
             f"The tensor {name!r} has dtype {array.dtype}; a model file holds "
             f"{', '.join(_DTYPES)}. Convert it first."
         )
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
+    if not np.isfinite(array).all():
         raise ValueError(
             f"The tensor {name!r} contains NaN or infinity. A model in this state predicts "
             "nothing: fit it again, with a smaller step size if it diverged."
         )
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-    return _DTYPES[array.dtype.name], list(array.shape), little.tobytes(order="C")
+    return _DTYPES[array.dtype.name], array.shape, little.tobytes(order="C")
 
 
 def _strict_json(value: dict[str, Any]) -> str:
     """JSON text that gives back an equal value, or ``ValueError``."""
     try:
-        text = json.dumps(value, allow_nan=False, sort_keys=True, separators=(",", ":"))
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"))
         if _parse(text) != value:
             raise ValueError("it reads back as something else: a tuple, or a key that is no text")
     except (TypeError, ValueError, RecursionError) as error:
@@ -409,7 +409,7 @@ def _decode_tensors(path: str | os.PathLike[str], content: bytes) -> dict[str, N
     for name, array in tensors.items():
         if array.dtype.name not in _DTYPES:
             _refuse(path, f"the array {name!r} has dtype {array.dtype}")
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
+        if not np.isfinite(array).all():
             _refuse(path, f"the array {name!r} contains NaN or infinity")
         if array.dtype.kind == "b" and (array.view(np.uint8) > 1).any():
             _refuse(path, f"the array {name!r} of truth values contains others")
@@ -517,8 +517,8 @@ def _unfinished(target: Path, mode: int | None = None) -> tuple[Path, int | None
         flags = os.O_RDWR | os.O_CREAT
         if mode is not None:
             temporary.mkdir(mode, exist_ok=True)
-            flags = os.O_RDONLY | os.O_DIRECTORY
-        lock = os.open(temporary, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+            flags = os.O_RDONLY
+        lock = os.open(temporary, flags | os.O_NOFOLLOW, 0o666)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Its last writer may have given it the target's name meanwhile.
@@ -556,7 +556,7 @@ def _is_ours(lock: int, path: Path, is_folder: bool) -> bool:
 def sync_folder(folder: Path) -> None:
     """Make the new name of the file survive a power cut, where the system can."""
     if hasattr(os, "O_DIRECTORY"):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         except OSError as error:

@@ -125,7 +125,7 @@ class Numbers(Field):
             kinds = " or ".join(map(str, self.dtypes))
             raise ValueError(f"`{name}` must be an array of {kinds}, {_said(value)}")
         fit(name, self.shape, value, sizes)
-        if value.dtype.kind == "f" and not np.isfinite(value).all():
+        if not np.isfinite(value).all():
             raise ValueError(f"`{name}` must be finite")
         for words, limit, outside in (
             ("at least", self.low, np.less),

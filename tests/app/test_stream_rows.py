@@ -120,6 +120,16 @@ def test_how_rows_are_written_is_found_out(text, values):
     assert {**found[-1].values, **values} == found[-1].values
 
 
+def test_marks_of_the_order_of_bytes_and_ends_of_lines_are_no_cells():
+    for text in (b'\n\xef\xbb\xbf{"a": 1}\r\n', b'{"a": 1}\n\xef\xbb\xbf{"a": 1}\r'):
+        assert all(one.values == {"a": 1} for one in records(text)[0])
+    for told in (None, CsvDialect(quote=""), CsvDialect(delimiter="whitespace")):
+        found, _ = records(b"\xef\xbb\xbfa\r\n1\r\n2\r", dialect=told)
+        assert [one.values for one in found] == [{"a": "1"}, {"a": "2"}]
+    (found,), _ = records(b"a\n\xff\n", dialect=CsvDialect(encoding="ascii"))
+    assert found.error.startswith("it is no ASCII text")
+
+
 def test_lines_without_an_end_are_given_up(monkeypatch):
     monkeypatch.setattr(arrivals, "_LONGEST_LINE", 10)
     assert len(records(b"a\n", b"12345", b"67890\n")[0]) == 1
@@ -434,8 +444,14 @@ def test_columns_of_a_long_first_line_are_known_when_a_run_goes_on(tmp_path):
     assert rows(source) == []
     again = GrowingFile(tmp_path / "empty.csv")
     again.go_to(source.position())
+    assert rows(again) == []
+    (tmp_path / "empty.csv").write_text("\n\na\n")
+    again.go_to(again.position())
+    assert rows(again) == []
     (tmp_path / "empty.csv").write_text("\n\na\n1\n")
-    assert rows(again) == [{"a": "1"}]
+    last = GrowingFile(tmp_path / "empty.csv")
+    last.go_to(again.position())
+    assert rows(last) == [{"a": "1"}]
 
 
 def followed(path, change, **options):

@@ -32,6 +32,7 @@ from mercer_app.files.dialect import CsvDialect, reader
 from mercer_app.files.tables import check_batch, read_tables, require_pyarrow
 
 _LONGEST_LINE = 2**24
+_BOM = b"\xef\xbb\xbf"
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?\s*")
 
 
@@ -139,34 +140,30 @@ class Lines:
             yield from self._record(rest, 0)
 
     def read_header(self, file: BinaryIO) -> None:
-        """Look at the first line of a file, if it was read before the rows that are to be read."""
-        file.seek(0)
+        """Look at the first line of a file, which was opened, if it was read before."""
         for text in iter(partial(file.readline, _LONGEST_LINE), b""):
             if file.tell() > self.byte:
                 return  # it came later, and is yet to be read
-            self._look(text.rstrip(b"\n"))
+            self._look(text)
             if self._known:
                 return
 
     def _record(self, text: bytes, end: int) -> Iterator[Record]:
         self.byte += len(text) + end
         self.line += 1
-        text = text.rstrip(b"\r")
         if not text.strip():
             return
         if not self._known:
             self._look(text)
             if self._columns is not None or not self._known:
                 return
-        if self.line == 1:
-            text = text.removeprefix(b"\xef\xbb\xbf")
-        place = f"line {self.line:,} of {self._name}"
+        place, encoding = f"line {self.line:,} of {self._name}", self._dialect.encoding or "utf-8"
         try:
-            values = self._values(text.decode(self._dialect.encoding or "utf-8"))
+            values = self._values(text.removeprefix(_BOM).decode(encoding))
         except UnicodeDecodeError:
-            encoding = (self._dialect.encoding or "utf-8").upper()
-            yield Record({}, place, error=f"it is no {encoding} text; `encoding` tells another one")
-        except (ValueError, csv.Error, RecursionError) as error:
+            said = f"it is no {encoding.upper()} text; `encoding` tells another one"
+            yield Record({}, place, error=said)
+        except (ValueError, RecursionError) as error:
             yield Record({}, place, error=str(error))
         else:
             yield Record(values, place, is_text=self._columns is not None)
@@ -219,7 +216,7 @@ class Lines:
 
     def _look(self, text: bytes) -> None:
         """Find out from the first line how rows are written."""
-        text = text.removeprefix(b"\xef\xbb\xbf").rstrip(b"\r")
+        text = text.removeprefix(_BOM).rstrip(b"\r\n")
         if not text.strip():
             return
         told, usual = self._told, self._dialect

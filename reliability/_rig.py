@@ -41,7 +41,7 @@ RESULTS = ROOT / "reliability" / "results"
 PATIENCE_S = 30.0
 _AT_ONCE = 1000  # cases of a child
 _PRELOADED = "MERCER_PRELOADED"  # path of the library
-_SHOWN = 40  # broken cases that are printed
+SHOWN = 40  # broken cases that are printed
 
 
 class Late(BaseException):
@@ -99,7 +99,7 @@ class Report:
         words = "; ".join(f"{words} {n:,}" for words, n in ended)
         row = {"what": what, "cases": tally.n_cases, "broken": len(tally.broken)}
         self.add({**row, **more, "how they ended": words}, len(tally.broken))
-        for case, said in tally.broken[:_SHOWN]:
+        for case, said in tally.broken[:SHOWN]:
             print("  ", case, said, flush=True)
 
     def end(self) -> int:

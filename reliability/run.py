@@ -37,6 +37,7 @@ RIGS = {
     "serve": "The server answers everybody, rightly or with a clear refusal",
     "calls": "A wrong call ends in a clear error, and changes nothing",
     "memory": "Memory that runs out changes nothing",
+    "mutants": "A mistake in what keeps models whole fails a test",
     "threads": "Threads see whole states, and Ctrl-C is safe",
     "processes": "Models go to other processes whole",
     "length": "Memory and cost stay flat, and counters do not overflow",

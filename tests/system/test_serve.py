@@ -579,6 +579,7 @@ def test_columns_of_every_kind_are_typed_as_a_file_has_them():
         (b'{"area": -Infinity}', "-Infinity is no number in JSON"),
         (b'{"area": 1e999}', "The request has no columns"),
         (b'{"area": 1, "area": 2}', "The request has 'area' twice"),
+        (b'{"town": 1, "area": 1, "area": 2}', "The request has 'area' twice"),
         (b'{"area": 1', "The request is no JSON: Expecting ',' delimiter in line 1, column 11"),
         (b"", "The request is no JSON"),
         (b'"\xff"', "it is not in UTF-8"),
@@ -676,10 +677,62 @@ def test_names_of_this_machine_are_taken(server):
     assert b"400" in raw(server, two).split(b"\r\n")[0]
 
 
+def test_every_answer_has_the_headers_that_keep_it_from_others(server):
+    for path in ("/health", "/nothing", "/"):
+        headers = ask(server, path)[1]
+        for name, value in {
+            "X-Content-Type-Options": "nosniff",
+            "X-Frame-Options": "DENY",
+            "Referrer-Policy": "no-referrer",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            "Cross-Origin-Opener-Policy": "same-origin",
+            "Cache-Control": "no-store",
+        }.items():
+            assert headers[name] == value
+    assert ask(server, "/health")[1]["Content-Security-Policy"] == "default-src 'none'; sandbox"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("application/octet-stream", "text/csv", "text/tab-separated-values", "application/gzip"),
+        *("application/x-gzip", "application/x-bzip2", "application/vnd.apache.parquet"),
+        *("application/x-parquet", "application/vnd.apache.arrow.file"),
+        *("application/vnd.apache.arrow.stream", " TEXT/CSV ; charset=utf-8"),
+    ],
+)
+def test_files_are_taken_by_their_types(kind, server):
+    assert "The file is empty" in error(server, "/batch", b"", kind=kind)
+
+
+def test_what_is_taken_has_limits():
+    settings = {
+        "threads": 8,
+        "ident": "mercer",
+        "log_socket_errors": False,
+        "max_request_header_size": 65_536,
+        "max_request_body_size": 67_108_865,  # that many are too many
+        "recv_bytes": 65_536,
+        "connection_limit": 100,
+        "channel_timeout": 20,
+        "cleanup_interval": 1,
+    }
+    found = dict(_server._SETTINGS)
+    for name in ("inbuf_overflow", "outbuf_overflow", "outbuf_high_watermark"):
+        assert found.pop(name) > 2**60  # nothing goes to a file
+    assert found == settings
+    assert (_server.MOST_BYTES, _server._MOST_NOTES) == (67_108_864, 4000)
+    assert (_server.BODY_SECONDS, _server._LINGER_SECONDS) == (120.0, 2.0)
+    assert {*_server._SAID} == {400, 408, 411, 413, 431, 501}
+    limits = _answers.MOST_ROWS, _answers.MOST_EXPLAINED, _answers._MOST_UNPACKED
+    assert limits == (1_000_000, 100, 268_435_456)
+
+
 def test_pages_of_others_cannot_post(server):
     port = server.server_address[1]
     own = f"http://127.0.0.1:{port}"
     assert answer(server, "/predict", ROW, Origin=own)["predictions"]
+    assert answer(server, "/predict", ROW, Origin=own.upper())["predictions"]
     for origin in ("http://evil.com", "null", f"https://127.0.0.1:{port}", "http://127.0.0.1:1"):
         assert "none of this server's" in error(server, "/predict", ROW, 403, Origin=origin)
     status, headers, _ = ask(server, "/predict", method="OPTIONS", Origin="http://evil.com")

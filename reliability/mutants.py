@@ -79,6 +79,7 @@ TESTS = {
     "tests/test_streaming_contract.py": "",
     "tests/test_learner.py": "fails or state or pickle or copy",
     "tests/test_estimators.py": "fails",
+    "tests/quality/test_mapped_models.py": "read_only or goes_on",
     "tests/quality/test_random_features.py": "fails or interrupted or wait",
     "tests/quality/test_dictionary.py": "fails",
     "tests/quality/test_stream_default.py": "interrupted or undone or fails or file",
@@ -92,7 +93,7 @@ TESTS = {
 }
 SHORT_TESTS = {"tests/test_container.py": "not killed and not every and not come_back"}
 SHORT = ("read_tensors", "_decode_tensors", "_check_seal", "_encode", "replacing", "_sync_folder")
-SHORT_N = 40
+SHORT_N = 25
 #: Fixtures with threads, which a forked process lacks: it makes them anew.
 THREADED = ("server", "servers")
 #: Seconds of tests of a file that are asked for each mutant.
@@ -346,6 +347,7 @@ def graft(
         same = code.co_qualname == known.co_qualname, code.co_firstlineno == known.co_firstlineno
         if all(same) and code.co_freevars == known.co_freevars:
             function.__code__ = code
+            getattr(vars(holder)[unit[-1]], "cache_clear", bool)()  # of what it answered before
             return True
     return False
 

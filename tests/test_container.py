@@ -583,7 +583,10 @@ def test_systems_without_locks_or_folders_to_open_write_files_too(path, place, m
             other.touch()
             names.add(other)
     assert len(names | {place}) == 3
+    synced = []
+    monkeypatch.setattr(os, "fsync", synced.append)
     write(path, {"new": True}, {})
+    assert len(synced) == 1
     assert read(path)[0] == {"new": True}
 
 

@@ -1,6 +1,8 @@
 """Models whose arrays are mapped from a file for reading, as joblib hands them to processes."""
 
 import copy
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
@@ -202,3 +204,34 @@ def test_arrays_of_its_own_are_not_copied():
     own_arrays(parts)
     assert parts["kept"] is kept
     assert parts["pair"] is pair
+
+
+class Pair(NamedTuple):
+    array: Any
+    number: int
+
+
+def test_arrays_that_are_read_only_are_copied_and_nothing_else():
+    """In dicts, lists, tuples with and without names, and objects of this library, once each."""
+    mapped, own = np.arange(3.0), np.arange(3.0)
+    mapped.flags.writeable = False
+    kernel, foreign = Gaussian(1.0), SimpleNamespace(array=mapped)
+    kernel.array = mapped
+    pair, whole = Pair(mapped, 1), ("a", own)
+    parts = {"list": [mapped, own], "tuple": (own, mapped), "pair": pair, "whole": whole}
+    parts |= {"kernel": kernel, "foreign": foreign, "none": None}
+    parts["itself"] = parts
+    found = own_arrays(parts)
+    assert found is parts is parts["itself"]
+    copied = parts["list"][0]
+    assert copied is not mapped
+    assert copied.flags.writeable
+    assert copied.tolist() == [0.0, 1.0, 2.0]
+    for one in (parts["tuple"][1], parts["pair"].array, kernel.array):
+        assert one is copied  # as it was one array
+    assert parts["list"][1] is parts["tuple"][0] is own
+    assert type(parts["pair"]) is Pair
+    assert type(parts["tuple"]) is tuple
+    assert parts["whole"] is whole
+    assert parts["kernel"] is kernel
+    assert foreign.array is mapped

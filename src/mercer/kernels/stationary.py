@@ -94,7 +94,7 @@ class _Stationary(FormulaKernel):
         distances = distances[distances > 0]
         if not distances.size:
             return cls._metric.expected(len(rows.T))
-        return float(np.clip(np.median(distances), 2.0 * _SHORTEST, _LONGEST))  # a half is allowed
+        return max(float(np.median(distances)), 2.0 * _SHORTEST)  # a half is allowed
 
     @property
     def _scale(self) -> float:

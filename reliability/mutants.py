@@ -260,7 +260,7 @@ def _is_words(node: ast.AST) -> bool:
 def _is_of_zip(node: ast.AST, parent: ast.AST) -> bool:
     """Whether it is a keyword of `zip`: lengths that are alike need no word."""
     called = isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name)
-    return called and isinstance(node, ast.keyword) and parent.func.id == "zip"  # type: ignore[attr-defined]
+    return called and isinstance(node, ast.keyword) and parent.func.id == "zip"
 
 
 def _units(
@@ -339,7 +339,7 @@ def graft(
     known = function.__code__
     if kind == "defaults":
         plain = copy.copy(statement)
-        plain.decorator_list = []  # type: ignore[attr-defined]
+        plain.decorator_list = []
         new = _run(plain, to, holder)[unit[-1]]
         function.__defaults__, function.__kwdefaults__ = new.__defaults__, new.__kwdefaults__
         return True
@@ -437,7 +437,7 @@ class Trier:
         hypothesis.settings.register_profile("mutants", before, phases=phases)
         hypothesis.settings.load_profile("mutants")
 
-    pytest_collection.tryfirst = True  # type: ignore[attr-defined]
+    pytest_collection.tryfirst = True
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Note a failure, which ends a child."""
@@ -470,7 +470,7 @@ class Trier:
                 self._say(name=mutant.name, ended=self._try(mutant, some))
         return True
 
-    pytest_runtestloop.tryfirst = True  # type: ignore[attr-defined]
+    pytest_runtestloop.tryfirst = True
 
     def _say(self, **what: Any) -> None:
         self.out.write(json.dumps(what) + "\n")

@@ -27,7 +27,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -79,16 +79,35 @@ class Report:
         Name of the rig.
     options : Namespace
         Of :func:`parser`.
+    *parts : str
+        Options of this rig that choose some cases of a row. Only whole rows are kept, so they do
+        not go with ``--keep``, as ``--short``, ``--case`` and ``--at`` do not.
+    names : collection of str, optional
+        First words of all rows that there may be; earlier ones with others are dropped.
     """
 
-    def __init__(self, rig: str, options: argparse.Namespace) -> None:
-        self._rig, self._keeps, self._begun = rig, options.keep, time.monotonic()
+    def __init__(
+        self,
+        rig: str,
+        options: argparse.Namespace,
+        *parts: str,
+        names: Collection[str] | None = None,
+    ) -> None:
+        given = vars(options)
+        some = [name for name in ("short", "case", "at", *parts) if name in given]
+        some = [name for name in some if given[name] is not None and given[name] is not False]
+        if options.keep and some:
+            sys.exit(f"Only whole rows are kept: not --keep with --{', --'.join(some)}.")
+        self._place = RESULTS / f"{rig}.json" if options.keep else None
+        self._names, self._begun = names, time.monotonic()
         self._rows: list[dict[str, Any]] = []
         self._broken = 0
 
     def add(self, row: dict[str, Any], n_broken: int) -> None:
         """Add a row of the table."""
-        self._rows.append(row)
+        now = time.monotonic()
+        self._rows.append({"row": row, "hours": round((now - self._begun) / 3600, 4)})
+        self._begun = now
         self._broken += n_broken
         said = (f"{v:.4g}" if isinstance(v, float) else v for v in row.values())
         print(", ".join(map("{}: {}".format, row, said)), flush=True)
@@ -103,26 +122,28 @@ class Report:
             print("  ", case, said, flush=True)
 
     def end(self) -> int:
-        """Keep the rows if wanted; 1 if anything broke."""
-        if self._keeps:
+        """Keep the rows if wanted, each with where it comes from; 1 if anything broke."""
+        if self._place is not None:
             RESULTS.mkdir(exist_ok=True)
-            place = RESULTS / f"{self._rig}.json"
-            kept = json.loads(place.read_text()) if place.exists() else {}
-            rows = {_words(row): row for row in [*kept.get("rows", []), *self._rows]}
-            machines = [one for one in kept.get("environments", []) if one != _environment()]
-            hours = kept.get("hours", 0.0) + (time.monotonic() - self._begun) / 3600
-            record = {
-                "hours": round(hours, 2),
-                "environments": [*machines, _environment()],
-                "rows": list(rows.values()),
-            }
-            place.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+            before = json.loads(self._place.read_text()) if self._place.exists() else []
+            now = {"commit": _commit(), "environment": _environment()}
+            rows = {_words(one["row"]): one for one in before}
+            rows |= {_words(one["row"]): {**one, **now} for one in self._rows}
+            names = self._names
+            kept = [one for words, one in rows.items() if names is None or words[0] in names]
+            self._place.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
         return int(self._broken > 0)
 
 
 def _words(row: dict[str, Any]) -> tuple[str, ...]:
     """What a row is about: the words that it begins with."""
     return tuple(itertools.takewhile(lambda value: isinstance(value, str), row.values()))
+
+
+def _commit() -> str:
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 def _environment() -> dict[str, str]:
@@ -206,6 +227,7 @@ def each_case(run: Callable[[int], str], cases: Sequence[int], memory: int = 0) 
     memory : int, default=0
         Most bytes of address space beyond those of the process at its start; 0 is no limit.
     """
+    scratch()  # made here: children share it, and it goes with this process
     tally, done = Tally(), 0
     while done < len(cases):
         some = cases[done : done + _AT_ONCE]

@@ -169,7 +169,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--steps", type=int, help="of each kernel, data, type and tolerance")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
-    n, report = options.steps or (50 if options.short else 16_000), _rig.Report("komp", options)
+    n = options.steps or (50 if options.short else 16_000)
+    report = _rig.Report("komp", options, names=KERNELS)
     for kernel, data, dtype in itertools.product(KERNELS, DATA, (np.float64, np.float32)):
         row = row_of(kernel, data, dtype, n)
         report.add(row, row["beyond the tolerance"])

@@ -19,6 +19,7 @@ import re
 import subprocess
 import sys
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -47,6 +48,22 @@ RIGS = {
     "komp": "KOMP keeps its tolerance",
     "machines": "The same bits on one machine, nearly the same answers on others",
 }
+#: What their cases are.
+UNITS = {
+    "writes": "accidents",
+    "workers": "runs",
+    "files": "files",
+    "tables": "tables",
+    "serve": "requests",
+    "calls": "calls",
+    "memory": "allocations that fail",
+    "mutants": "mistakes",
+    "threads": "runs",
+    "processes": "calls",
+    "length": "rows",
+    "komp": "steps",
+    "machines": "fits",
+}
 HEAD = """# What was tried to break it
 
 <!-- Written by reliability/run.py; do not edit. -->
@@ -60,6 +77,7 @@ long runs. What is *broken* in them is open, and [limits](limits.md) says why.
 UNTRIED = """## What was not tried
 
 - Machines that lose what fsync has written, and file systems of networks.
+- Power cuts after which names that were removed are there again.
 - Memory that stays away: undoing what a call did needs some.
 - Windows and macOS: the rigs need Linux.
 """
@@ -70,27 +88,34 @@ def page() -> str:
     tables = {rig: _table(rig) for rig in RIGS}
     parts = [HEAD + _overview(tables)]
     for rig, promise in RIGS.items():
-        record = tables[rig]
+        kept = tables[rig]
         parts.append(f"## {promise}\n\n{_words(rig)}\n")
-        if record is None:
+        if not kept:
             parts.append("*No long run is kept yet.*\n")
             continue
-        parts.append(f"{_common.markdown(record['rows'])}\n")
-        machines = "; ".join(
-            ", ".join(map("{} {}".format, one, one.values())) for one in record["environments"]
-        )
-        parts.append(f"*reliability/{rig}.py, {record['hours']:g} hours; {machines}*\n")
+        parts.append(f"{_common.markdown([one['row'] for one in kept])}\n")
+        hours = f"{sum(one['hours'] for one in kept):.2g} hours"
+        commits = ", ".join(dict.fromkeys(one["commit"] for one in kept))
+        machines = dict.fromkeys(_said(one["environment"]) for one in kept)
+        parts.append(f"*reliability/{rig}.py, {hours} at {commits}; {'; '.join(machines)}*\n")
     return "\n".join([*parts, UNTRIED])
 
 
-def _overview(tables: dict[str, Any]) -> str:
+def _said(environment: dict[str, str]) -> str:
+    return ", ".join(map("{} {}".format, environment, environment.values()))
+
+
+def _overview(tables: dict[str, list[dict[str, Any]]]) -> str:
     rows = []
     for rig, promise in RIGS.items():
         link = re.sub(r"[^\w\s-]", "", promise.lower()).replace(" ", "-")
         row = {"promise": f"[{promise}](#{link})", "tried": "not yet at length", "broken": ""}
-        if record := tables[rig]:
-            found = record["rows"]
-            row["tried"] = f"{sum(_first(one, 'cases', 'steps') for one in found):,}"
+        if found := [one["row"] for one in tables[rig]]:
+            tried: Counter[str] = Counter()
+            for one in found:
+                unit = "counters" if ": counters" in str(one.get("what")) else UNITS[rig]
+                tried[unit] += _first(one, "cases", "steps")
+            row["tried"] = "; ".join(f"{n:,} {unit}" for unit, n in tried.items())
             row["broken"] = str(sum(_first(one, "broken", "beyond the tolerance") for one in found))
         rows.append(row)
     return str(_common.markdown(rows)) + "\n"
@@ -107,9 +132,10 @@ def _words(rig: str) -> str:
     return said.split("\n", 1)[1].split("To run it")[0].strip()
 
 
-def _table(rig: str) -> dict[str, Any] | None:
+def _table(rig: str) -> list[dict[str, Any]]:
+    """Rows that are kept, each with its hours, its commit and its environment."""
     place = _rig.RESULTS / f"{rig}.json"
-    found: dict[str, Any] | None = json.loads(place.read_text()) if place.exists() else None
+    found: list[dict[str, Any]] = json.loads(place.read_text()) if place.exists() else []
     return found
 
 

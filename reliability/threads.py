@@ -6,8 +6,9 @@ copy, pickle and save it meanwhile, again and again. Each answer must be that of
 two calls, to the last bit, and no thread may see an older state than before. Seeds change the
 moments.
 
-*Ctrl-C.* A process learns, and gets SIGINT at a random moment. KeyboardInterrupt must come within a
-second. The model must be as it was before the call, or as after it, to the last bit.
+*Ctrl-C.* A process learns, and gets SIGINT at a random moment of the call, or just after it.
+KeyboardInterrupt must come, within a second. The model must be as it was before the call, or as
+after it, to the last bit.
 
 To run it (Linux):
 
@@ -193,7 +194,6 @@ def interrupted(name: str, seed: int, latest_s: float = LATEST_S) -> str:
     rng = random.Random(seed)
     rows = np.random.default_rng(1).standard_normal((4000, WIDTH))
     targets = np.sin(rows[:, 0])
-    wait = rng.uniform(0.0, 0.3)
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -206,17 +206,19 @@ def interrupted(name: str, seed: int, latest_s: float = LATEST_S) -> str:
             os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as said:
-        said.readline()  # it begins to learn
-        time.sleep(wait)
+        seconds = float(said.readline())  # that the call takes, which begins
+        time.sleep(rng.uniform(0.0, min(seconds, 0.3)))
         sent = time.monotonic()
         os.kill(child, signal.SIGINT)
-        words = said.read().split()
+        words = said.read().split(maxsplit=1)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if not words:
         raise RuntimeError(f"it died without a word, status {status}")
-    outcome, came = words[0], float(words[1])
+    came, outcome = float(words[0]), words[1]
     if outcome == "broken":
         raise RuntimeError("the model is neither as before nor as after the call")
+    if outcome == "lost":
+        raise RuntimeError("Ctrl-C was lost")
     if outcome == "interrupted" and came - sent > latest_s:
         raise RuntimeError(f"KeyboardInterrupt came after {came - sent:.1f} s")
     return outcome
@@ -228,21 +230,22 @@ def _be_interrupted(name: str, rows: np.ndarray, targets: np.ndarray, out: int) 
     model = MODELS[name]()
     learn(name, model, 0)
     before = scores(copy.deepcopy(model))
+    began = time.monotonic()
     after = scores(copy.deepcopy(model).partial_fit(*given))
-    os.write(out, b"begin\n")
-    outcome = "done"
+    lasts = time.monotonic() - began
+    outcome = "interrupted"
     try:
-        try:
-            model.partial_fit(*given)
-            time.sleep(0.5)
-        except KeyboardInterrupt:
-            outcome = "interrupted"
-        came = time.monotonic()
-        if scores(model) not in (before, after):
-            outcome = "broken"
+        os.write(out, f"{lasts}\n".encode())
+        model.partial_fit(*given)
+        outcome = "interrupted after the call"
+        time.sleep(LATEST_SHORT_S)
+        outcome = "lost"
     except KeyboardInterrupt:
-        outcome, came = "done", time.monotonic()
-    os.write(out, f"{outcome} {came}".encode())
+        pass
+    came = time.monotonic()
+    if scores(model) not in (before, after):
+        outcome = "broken"
+    os.write(out, f"{came} {outcome}".encode())
 
 
 def main(arguments: list[str]) -> int:
@@ -254,7 +257,7 @@ def main(arguments: list[str]) -> int:
     warnings.simplefilter("ignore")
     n = options.rounds or (1 if options.short else 50)
     latest = LATEST_SHORT_S if options.short else LATEST_S
-    report = _rig.Report("threads", options)
+    report = _rig.Report("threads", options, names=MODELS)
     for name in options.models:
         expected = known(name)
         tally, answers = _rig.Tally(), 0

@@ -1,13 +1,13 @@
-"""Calls in the middle of which memory runs out, at every allocation that they make.
+"""Calls in the middle of which memory runs out, at any allocation that they make.
 
 *How.* A library that is loaded before that of C (`memory.c`) counts the allocations of at least
 4 KiB that a call makes: those of arrays, of compiled code, of other libraries. For each of them
-there is a run in which it fails. (Not so the buffers of NumPy's iterators: NumPy itself crashes
-where there is no memory for them.)
+there is a run in which it fails; of more than 1,000, so many are drawn. (Not so the buffers of
+NumPy's iterators: NumPy itself crashes where there is no memory for them.)
 
 *The promise.* The call ends in MemoryError. The model is as it was, to the last bit of its state,
 and answers as before once there is memory again. Or the call succeeds, as what failed was not
-needed. The process does not die.
+needed: the model and what the call gives are those of a run with memory. The process does not die.
 
 To run it (Linux with glibc, and a C compiler):
 
@@ -35,6 +35,7 @@ import numpy as np
 from numpy._core import _multiarray_umath as multiarray
 from threads import MODELS, WIDTH
 
+NO_FAULT = "no fault"
 LEAST = 4096  # bytes of allocations that count
 ROWS = 400
 _rng = np.random.default_rng(5)
@@ -49,8 +50,10 @@ def _given(name: str) -> tuple[Any, ...]:
     return X, (Y > 0).astype(int) if name.startswith("classifier") else Y
 
 
-def _save(name: str, model: Any) -> None:
-    model.save(_rig.scratch() / "saved.mercer")
+def _save(name: str, model: Any) -> Path:
+    path = _rig.scratch() / "saved.mercer"
+    model.save(path)
+    return path
 
 
 CALLS: dict[str, Callable[[str, Any], Any]] = {
@@ -63,7 +66,7 @@ CALLS: dict[str, Callable[[str, Any], Any]] = {
 
 def spare_iterators(memory: Any) -> None:
     """Let the buffers of NumPy's iterators always have memory."""
-    path = multiarray.__file__
+    path = str(Path(multiarray.__file__).resolve())
     said = subprocess.run(["nm", "-S", path], capture_output=True, text=True, check=True).stdout
     found = re.search(r"^(\w+) (\w+) t npyiter_allocate_buffers$", said, re.MULTILINE)
     if found is None:
@@ -86,16 +89,17 @@ class Bench:
         for _ in range(2):  # the first one compiles
             one = copy.deepcopy(self.model)
             memory.memory_arm(LEAST, 0)
-            self.call(name, one)
+            given = self.call(name, one)
             self.n = memory.memory_count()
+        self.then, self.given = _rig.digest(one), _bytes(given)
 
     def run(self, number: int) -> str:
         """Let an allocation fail; how the call ended."""
         model = copy.deepcopy(self.model)
         self.memory.memory_arm(LEAST, number)
         try:
-            self.call(self.name, model)
-            outcome = "done all the same"
+            given = self.call(self.name, model)
+            outcome = "done all the same" if self.memory.memory_count() >= number else NO_FAULT
         except MemoryError:
             outcome = "MemoryError"
         except Exception as error:
@@ -104,14 +108,23 @@ class Bench:
             outcome = "MemoryError"
         finally:
             self.memory.memory_arm(LEAST, 0)
-        if outcome == "MemoryError" and _rig.digest(model) != self.was:
-            raise RuntimeError("the model is not as it was")
+        if _rig.digest(model) != (self.was if outcome == "MemoryError" else self.then):
+            raise RuntimeError(f"{outcome}: the model is another")
+        if outcome != "MemoryError" and _bytes(given) != self.given:
+            raise RuntimeError("it gives something else")
         answer = model.predict(ASKED[:5])
         if outcome == "MemoryError" and not np.array_equal(answer, self.answer):
             raise RuntimeError("it answers otherwise")
         if not np.isfinite(np.asarray(answer, np.float64)).all():
             raise RuntimeError("an answer is not finite")
         return outcome
+
+
+def _bytes(given: Any) -> bytes:
+    """What a call gives: bytes of an array or of a file; nothing of a model."""
+    if isinstance(given, Path):
+        return given.read_bytes()
+    return given.tobytes() if isinstance(given, np.ndarray) else b""
 
 
 def main(arguments: list[str]) -> int:
@@ -125,7 +138,8 @@ def main(arguments: list[str]) -> int:
     memory = _rig.preloaded("memory.c")
     warnings.simplefilter("ignore")
     spare_iterators(memory)
-    report = _rig.Report("memory", options)
+    both = [f"{name}: {call}" for name, call in itertools.product(MODELS, CALLS)]
+    report = _rig.Report("memory", options, names=both)
     for name, call in itertools.product(options.models, options.calls):
         bench = Bench(name, call, memory)
         if options.at is not None:
@@ -134,6 +148,7 @@ def main(arguments: list[str]) -> int:
         cases = range(1, bench.n + 1)
         some = random.Random(0).sample(cases, min(bench.n, 2 if options.short else 1000))
         tally = _rig.each_case(bench.run, sorted(some))
+        del tally.ended[NO_FAULT]  # the run had fewer allocations
         report.add_tally(f"{name}: {call}", tally, allocations=bench.n)
     return report.end()
 

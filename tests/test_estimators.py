@@ -925,3 +925,22 @@ def test_few_rows_in_groups_begin_no_stream_and_their_gaps_are_filled():
     model = KernelRegressor(random_state=0).learn_groups(rows, y, np.repeat(np.arange(12), 5))
     assert isinstance(model.learner_.function.expansion, Auto)
     assert np.isfinite(model.predict(rows)).all()
+
+
+@pytest.mark.parametrize("bad", [10**400, "x", Linear(), [[1.0], [1.0, 2.0]]])
+def test_a_single_target_that_is_no_number_is_named(bad):
+    model = KernelRegressor(kernel=KERNEL, expansion=KOMP(max_size=5)).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="The target must be a number"):
+        model.learn_one(X[0], bad)
+
+
+def test_a_loss_that_is_an_array_is_named():
+    with pytest.raises(ValueError, match="loss"):
+        KernelClassifier(np.ones(3)).fit(X, X[:, 0] > 0)
+
+
+def test_a_frame_of_other_width_with_text_is_named():
+    model = KernelRegressor(kernel=KERNEL, expansion=KOMP(max_size=5)).fit(X, X[:, 0])
+    rows = pd.DataFrame(X).assign(town="Bern")
+    with pytest.raises(ValueError, match=f"have {X.shape[1] + 1} columns.* learned {X.shape[1]}"):
+        model.predict(rows)

@@ -615,7 +615,7 @@ def test_a_schedule_that_gives_nonsense_is_named(bad):
         model.partial_fit(GRID, GRID[:, 0])
 
 
-@pytest.mark.parametrize("bad", [1j, 10**400])
+@pytest.mark.parametrize("bad", [1j, 10**400, "x", np.ones(2), np.ones((2, 3))])
 def test_a_schedule_that_gives_no_number_is_named(bad):
     model = KernelRegressor(kernel=KERNEL, step_size=lambda t: bad)
     with pytest.raises(ValueError, match="`step_size` must give positive numbers"):

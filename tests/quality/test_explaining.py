@@ -662,6 +662,7 @@ def test_rankings_of_pairs_have_no_explanations(rng):
         (lambda m, X: m.explain(X[:1, :2]), "2 features"),
         (lambda m, X: m.partial_dependence(7), "`feature` must be a number from 0 to 4"),
         (lambda m, X: m.partial_dependence("x9"), "`feature` must be a column, got 'x9'"),
+        (lambda m, X: m.partial_dependence(np.ones(3)), "`feature` must be a column, got array"),
         (lambda m, X: m.partial_dependence(0, grid_size=1), "`grid_size` must be an integer"),
         (lambda m, X: m.partial_dependence(0, grid=[np.inf]), "`grid` must hold finite numbers"),
         (lambda m, X: m.partial_dependence(0, grid=[]), "`grid` must hold finite numbers"),

@@ -446,7 +446,7 @@ def _column(feature: Any, names: Sequence[str]) -> tuple[int, str]:
                 f"got {feature!r}."
             )
         return int(feature), ""
-    if feature in names:
+    if isinstance(feature, str) and feature in names:
         return list(names).index(feature), ""
     date, _, part = str(feature).rpartition(":")
     if date not in names or not part:

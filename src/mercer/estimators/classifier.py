@@ -281,7 +281,7 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
 
     def _check_classes(self, plan: Plan) -> None:
         """Refuse invalid or contradictory parameters of a classifier."""
-        if self.loss != "auto":
+        if not (isinstance(self.loss, str) and self.loss == "auto"):
             as_loss(self.loss, "classification")
         if self._is_theory():
             self._check_theory()

@@ -184,6 +184,11 @@ def _parsed(column: NDArray[Any]) -> NDArray[Any]:
 
 def _renamed(view: TableView, names: Sequence[str]) -> TableView:
     """Return a table view under other column names."""
+    if len(view.names) != len(names):
+        raise ValueError(
+            f"These rows have {len(view.names)} columns, but the model has learned {len(names)}. "
+            "Give those that it learned."
+        )
     sources = dict(zip(names, view.names, strict=True))
     return TableView(
         names=list(names),

@@ -379,7 +379,10 @@ class KernelRegressor(RegressorMixin, LossEstimator):
             if self.target_form_ is None:
                 raise ValueError(f"The target must be a number, as those before are, got {y!r}.")
             y = self.in_numbers([y])[0]
-        target = np.array(y, dtype=np.float64, ndmin=1)
+        try:
+            target = np.array(y, dtype=np.float64, ndmin=1)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"The target must be a number, got {y!r}: {error}.") from error
         if not hasattr(self, "learner_"):
             learn_as_batch(
                 self, x, target if np.ndim(y) == 0 else target[np.newaxis], sample_weight

@@ -135,8 +135,8 @@ class KernelLearner(StepLearner, Passing):
         else:
             numbers = range(first, first + n_steps)
             try:
-                step_sizes = np.array([self.step_size(t) for t in numbers], float)
-            except (TypeError, OverflowError) as error:
+                step_sizes = np.array([self.step_size(t) for t in numbers], float).reshape(n_steps)
+            except (TypeError, ValueError, OverflowError) as error:
                 raise ValueError(f"`step_size` must give positive numbers: {error}.") from error
             if isinstance(self.step_size, CarefulSteps):
                 limits = self.step_size.limits(self.function.kernel, X, weights, rows_per_step)

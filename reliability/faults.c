@@ -9,7 +9,8 @@
  *   KILL_AFTER     the process gets SIGKILL once the call is done
  *   SHORT          a write takes half of its bytes
  *   KILL_HALF      a write takes half of its bytes, and then the process gets SIGKILL
- *   POWER          the power is cut before the call: what was not flushed by fsync is lost
+ *   POWER          the power is cut before the call, or at the end, if there are fewer calls: what
+ *                  was not flushed by fsync is lost, bytes of files and new names in folders
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -31,7 +32,7 @@ enum { MOST = 65536 };
 
 static char folder[PATH_MAX];
 static size_t length;
-static long at, forever, calls;
+static long at, forever, calls, faults;
 static int kind;
 static char counted[MOST]; /* descriptors of files under the folder */
 
@@ -41,16 +42,20 @@ void faults_arm(const char *under, long number, int how, int for_ever) {
   at = number;
   kind = how;
   forever = for_ever;
-  calls = 0;
+  calls = faults = 0;
 }
 
 long faults_calls(void) { return calls; }
 
-/* Files with bytes that were not flushed. */
+/* Calls that went wrong in a process that goes on. */
+long faults_happened(void) { return faults; }
+
+/* Files with bytes that were not flushed, and how many were. */
 enum { MOST_DIRTY = 64 };
 static struct {
   dev_t device;
   ino_t number;
+  off_t size;
   char path[PATH_MAX];
 } dirty[MOST_DIRTY];
 static int n_dirty;
@@ -61,7 +66,7 @@ static int find_dirty(const struct stat *of) {
   return -1;
 }
 
-static void soil(int file) {
+static void soil(int file, ssize_t done) {
   struct stat of;
   char link[64];
   if (fstat(file, &of) || find_dirty(&of) >= 0 || n_dirty == MOST_DIRTY) return;
@@ -70,13 +75,88 @@ static void soil(int file) {
   if (n < 0) return;
   dirty[n_dirty].path[n] = 0;
   dirty[n_dirty].device = of.st_dev;
+  dirty[n_dirty].size = of.st_size > done ? of.st_size - done : 0;
   dirty[n_dirty++].number = of.st_ino;
+}
+
+static int absolute(int directory, const char *path, char *whole) {
+  char link[64];
+  whole[0] = 0;
+  if (path[0] != '/' && directory == AT_FDCWD && !getcwd(whole, PATH_MAX)) return 0;
+  if (path[0] != '/' && directory != AT_FDCWD) {
+    snprintf(link, sizeof link, "/proc/self/fd/%d", directory);
+    ssize_t n = readlink(link, whole, PATH_MAX - 1);
+    if (n < 0) return 0;
+    whole[n] = 0;
+  }
+  size_t n = strlen(whole);
+  return snprintf(whole + n, PATH_MAX - n, n ? "/%s" : "%s", path) < (int)(PATH_MAX - n);
+}
+
+/* Names that a power cut takes back: of what was made (FROM is empty) or moved since the folder was
+ * flushed. What it took the place of has another name meanwhile, beside the folder: that of KEPT. */
+enum { MOST_NAMES = 256 };
+static struct {
+  dev_t device; /* of the folder that it is in */
+  ino_t number;
+  char from[PATH_MAX], to[PATH_MAX];
+  long kept;
+} names[MOST_NAMES];
+static int n_names;
+
+static int is_watched(void) { return length && kind == POWER && n_names < MOST_NAMES; }
+
+static int is_new(int directory, const char *path) {
+  return is_watched() && faccessat(directory, path, F_OK, AT_SYMLINK_NOFOLLOW);
+}
+
+static void named(int directory, const char *from, const char *to, long kept) {
+  struct stat of;
+  char parent[PATH_MAX];
+  if (!is_watched() || !absolute(directory, to, names[n_names].to)) return;
+  names[n_names].from[0] = 0;
+  if (from && !absolute(directory, from, names[n_names].from)) return;
+  strcpy(parent, names[n_names].to);
+  *strrchr(parent, '/') = 0;
+  if (stat(parent, &of)) return;
+  names[n_names].device = of.st_dev;
+  names[n_names].number = of.st_ino;
+  names[n_names++].kept = kept;
+}
+
+static void kept_path(long number, char *path) {
+  snprintf(path, PATH_MAX, "%.*s.kept-%ld", (int)strlen(folder) - 1, folder, number);
+}
+
+/* Give what is moved over another name: its number, or 0. */
+static long keep(const char *to) {
+  static long number;
+  char path[PATH_MAX];
+  if (!is_watched()) return 0;
+  kept_path(++number, path);
+  unlink(path);
+  return link(to, path) ? 0 : number;
+}
+
+static void take_back(int i) {
+  char path[PATH_MAX];
+  if (names[i].from[0])
+    rename(names[i].to, names[i].from);
+  else if (unlink(names[i].to))
+    rmdir(names[i].to);
+  if (!names[i].kept) return;
+  kept_path(names[i].kept, path);
+  rename(path, names[i].to);
 }
 
 static void flushed(int file) {
   struct stat of;
-  int i;
-  if (!fstat(file, &of) && (i = find_dirty(&of)) >= 0) dirty[i] = dirty[--n_dirty];
+  int i, left = 0;
+  if (fstat(file, &of)) return;
+  if ((i = find_dirty(&of)) >= 0) dirty[i] = dirty[--n_dirty];
+  for (i = 0; i < n_names; i++)
+    if (names[i].device != of.st_dev || names[i].number != of.st_ino) names[left++] = names[i];
+  n_names = left;
 }
 
 static void moved(const char *to) {
@@ -86,31 +166,28 @@ static void moved(const char *to) {
 }
 
 static int is_under(int directory, const char *path) {
-  char whole[PATH_MAX], link[64];
-  if (!length || !path) return 0;
-  if (path[0] == '/') return strncmp(path, folder, length) == 0;
-  if (directory == AT_FDCWD) {
-    if (!getcwd(whole, sizeof whole)) return 0;
-  } else {
-    snprintf(link, sizeof link, "/proc/self/fd/%d", directory);
-    ssize_t n = readlink(link, whole, sizeof whole - 1);
-    if (n < 0) return 0;
-    whole[n] = 0;
-  }
-  return strncmp(whole, folder, length) == 0;
+  char whole[PATH_MAX];
+  return length && path && absolute(directory, path, whole) && !strncmp(whole, folder, length);
 }
 
 static int is_counted(int file) { return length && file >= 0 && file < MOST && counted[file]; }
 
 static void die(void) {
+  length = 0; /* no call counts any more */
   if (kind == POWER)
     for (int i = 0; i < n_dirty; i++) {
       struct stat of;
-      if (!stat(dirty[i].path, &of) && of.st_ino == dirty[i].number && truncate(dirty[i].path, 0))
-        _exit(99);
+      if (stat(dirty[i].path, &of) || of.st_ino != dirty[i].number) continue;
+      if (of.st_size > dirty[i].size && truncate(dirty[i].path, dirty[i].size)) _exit(99);
     }
+  while (n_names) take_back(--n_names);
   kill(getpid(), SIGKILL);
   for (;;) pause();
+}
+
+/* The end of what was armed. */
+void faults_end(void) {
+  if (length && kind == POWER && at > calls) die();
 }
 
 /* Count a call: 0 if it is to be done as always, an errno, or a kind below 0. */
@@ -121,6 +198,7 @@ static int now(int frees) {
   if (!at || !(n == at || (forever && n > at && kind > 0))) return 0;
   if (kind == KILL_BEFORE || kind == POWER) die();
   if (frees && (kind == ENOSPC || kind == EDQUOT)) return 0;
+  faults += kind > 0;
   return kind;
 }
 
@@ -146,7 +224,9 @@ static int now(int frees) {
     errno = fault;                                                           \
     return -1;                                                               \
   }                                                                          \
+  int makes = mine && is_new(directory, path);                               \
   int file = call;                                                           \
+  if (file >= 0 && makes) named(directory, NULL, path, 0);                   \
   if (file >= 0 && file < MOST)                                              \
     counted[file] = mine || (length && ((flags) & O_DIRECTORY) && is_under(directory, path)); \
   if (fault == KILL_AFTER) die();                                            \
@@ -205,8 +285,10 @@ int close(int file) {
     errno = fault;                              \
     return -1;                                  \
   }                                             \
-  ssize_t done = (fault == SHORT || fault == KILL_HALF) && (size) > 1 ? half : whole; \
-  if (is_counted(file) && done > 0) soil(file);         \
+  int halved = (fault == SHORT || fault == KILL_HALF) && (size) > 1; \
+  faults += halved;                             \
+  ssize_t done = halved ? half : whole;         \
+  if (is_counted(file) && done > 0) soil(file, done);         \
   if (fault == KILL_AFTER || fault == KILL_HALF) die(); \
   return done
 
@@ -267,8 +349,10 @@ int chmod(const char *path, mode_t mode) {
 }
 
 static int rename_now(int (*real)(const char *, const char *), const char *from, const char *to) {
+  long kept = keep(to);
   int done = real(from, to);
   if (!done && n_dirty) moved(to);
+  if (!done) named(AT_FDCWD, from, to, kept);
   return done;
 }
 
@@ -292,9 +376,15 @@ int unlinkat(int directory, const char *path, int flags) {
   AROUND(is_under(directory, path), FREES, real(directory, path, flags));
 }
 
+static int mkdir_now(int (*real)(const char *, mode_t), const char *path, mode_t mode) {
+  int done = real(path, mode);
+  if (!done) named(AT_FDCWD, NULL, path, 0);
+  return done;
+}
+
 int mkdir(const char *path, mode_t mode) {
   NEXT(mkdir);
-  AROUND(is_under(AT_FDCWD, path), TAKES, real(path, mode));
+  AROUND(is_under(AT_FDCWD, path), TAKES, mkdir_now(real, path, mode));
 }
 
 int rmdir(const char *path) {

@@ -2,11 +2,11 @@
 
 *How.* A library that is loaded before that of C (`faults.c`) counts the calls that change files in
 the folder of a command: open, write, fsync, rename, unlink and others. For each call there is a run
-in which it goes wrong: SIGKILL before it, after it, or in the middle of a write; a power cut, in
-which all bytes are lost that were not flushed by fsync; no space left, a
-quota, an error of the device, once or from then on; a write that takes half of its bytes. Where
-calls are many, some are drawn, evenly spread. More runs are killed by SIGKILL at random moments,
-wherever they are, again and again until one ends.
+in which it goes wrong: SIGKILL before it, after it, or in the middle of a write; a power cut, also
+after the command's end, in which all is lost that was not flushed by fsync, bytes of files and new
+names in folders; no space left, a quota, an error of the device, once or from then on; a write that
+takes half of its bytes. Where calls are many, some are drawn, evenly spread. More runs are killed
+by SIGKILL at random moments, wherever they are, again and again until one ends.
 
 *What runs.* Each learner learns from a file, with checkpoints, and most also from a stream or in
 Python, saved after each piece. So that a few hundred rows have many checkpoints, and all stages of
@@ -14,7 +14,8 @@ learning, chunks of files have 50 rows here, and the default of tables races on 
 
 *The promise.* After a failed call there is one clear error. Files that were there are as before, or
 are the new ones, whole. What was begun is removed. After SIGKILL the command is given again. Then
-all files have the bytes that a run without accidents writes, and no other files are there.
+all files have the bytes that a run without accidents writes, and no other files are there. No power
+cut after its end takes anything back.
 
 To run it (Linux, with a C compiler):
 
@@ -40,7 +41,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import _rig  # one thread, before numpy reads the variables
 import numpy as np
@@ -59,11 +60,14 @@ KINDS = {
     "device gone": (errno.EIO, True),
     "read-only": (errno.EROFS, True),
 }
+#: The number of a call that is after all of them.
+AT_END = 10**9
 KILLS = ("kill-before", "kill-after", "kill-half", "power cut")
 #: Beside the model, where a run says them when it fails: to go on from, and to predict with.
 _RESCUED = (".checkpoint", ".partial.mercer")
 #: After these the process cannot remove what it began.
 _CANNOT_CLEAN = ("device gone", "read-only")
+NO_FAULT = "no fault"
 _FEW = 25  # calls that all go wrong
 _KILLS = 5  # most of a run that is killed again and again
 
@@ -277,6 +281,15 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {name: path.read_bytes() if path.is_file() else b"" for name, path in found.items()}
 
 
+class Ended(NamedTuple):
+    """Exit code of a task, what it said, the calls it made, and those that went wrong."""
+
+    code: int
+    said: str
+    n_calls: int = 0
+    n_faults: int = 0
+
+
 class Bench:
     """Runs of one task, each in a fresh copy of the folder."""
 
@@ -287,10 +300,10 @@ class Bench:
             here(task, folder)
         with self._folder() as folder:
             began = time.perf_counter()
-            code, said, self.n_calls = self.run(folder)
-            self.seconds = time.perf_counter() - began
-            if code:
-                raise RuntimeError(f"the task fails without any fault: {said}")
+            ended = self.run(folder)
+            self.seconds, self.n_calls = time.perf_counter() - began, ended.n_calls
+            if ended.code:
+                raise RuntimeError(f"the task fails without any fault: {ended.said}")
             self.after = contents(folder)
 
     @contextlib.contextmanager
@@ -301,11 +314,11 @@ class Bench:
             yield folder
         finally:
             shutil.rmtree(folder)
+            for kept in folder.parent.glob(f"{folder.name}.kept-*"):  # by faults.c
+                kept.unlink()
 
-    def run(
-        self, folder: Path, at: int = 0, kind: str = "short", after_s: float = 0.0
-    ) -> tuple[int, str, int]:
-        """Run the task in a child process: its exit code, what it said, and the calls counted."""
+    def run(self, folder: Path, at: int = 0, kind: str = "short", after_s: float = 0.0) -> Ended:
+        """Run the task in a child process."""
         said = folder.with_suffix(".said")
         child = os.fork()
         if child == 0:
@@ -317,8 +330,8 @@ class Bench:
         self.n_kills += code == -signal.SIGKILL
         words = said.read_text(errors="replace") if said.exists() else ""
         said.unlink(missing_ok=True)
-        words, told, calls = words.partition("calls: ")
-        return code, words, int(calls) if told else 0
+        words, _, calls = words.partition("calls: ")
+        return Ended(code, words, *map(int, calls.split()))
 
     def _run_here(self, folder: Path, said: Path, at: int, kind: str) -> None:
         code = 1
@@ -336,30 +349,35 @@ class Bench:
                 code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
             except BaseException as error:
                 os.write(2, f"{type(error).__name__}: {error}".encode())
-            calls = self.faults.faults_calls()
+            self.faults.faults_end()
+            calls = self.faults.faults_calls(), self.faults.faults_happened()
             self.faults.faults_arm(b"", 0, 0, 0)
             sys.stdout.flush()
             sys.stderr.flush()
-            os.write(1, f"calls: {calls}".encode())
+            os.write(1, f"calls: {calls[0]} {calls[1]}".encode())
         finally:
             os._exit(code)
 
     def fault(self, at: int, kind: str) -> str:
         """Let a call go wrong; how it ended, or RuntimeError with what broke."""
         with self._folder() as folder:
-            code, said, _ = self.run(folder, at, kind)
+            code, said, _, n_faults = self.run(folder, at, kind)
             found = contents(folder)
             if code == 0 and found == self.after:
+                if not n_faults:
+                    return NO_FAULT
                 ended = "done all the same"
             elif code == -signal.SIGKILL and kind in KILLS:
                 ended = "killed"
+                if at == AT_END and found != self.after:
+                    raise RuntimeError(f"the cut after its end takes {self._differences(found)}")
             elif code < 0:
                 raise RuntimeError(f"died by signal {-code}")
             else:
                 self._check_refusal(code, said, found, kind)
                 ended = "refused"
             self._check_whole(found)
-            self._check_end(*self.run(folder)[:2], folder)
+            self._check_end(self.run(folder), folder)
         return ended
 
     def kills(self, seed: int) -> str:
@@ -368,12 +386,12 @@ class Bench:
         with self._folder() as folder:
             for start in itertools.count():
                 wait = rng.uniform(0.0, self.seconds) if start < _KILLS else 0.0
-                code, said, _ = self.run(folder, after_s=wait)
-                if code != -signal.SIGKILL:
+                ended = self.run(folder, after_s=wait)
+                if ended.code != -signal.SIGKILL:
                     break
                 self._check_whole(contents(folder))
-            self._check_end(code, said, folder)
-        return "killed at random: equal"
+            self._check_end(ended, folder)
+        return "killed at random: equal" if start else NO_FAULT
 
     def _check_refusal(self, code: int, said: str, found: dict[str, bytes], kind: str) -> None:
         if code == 0:
@@ -398,8 +416,8 @@ class Bench:
                 place.write_bytes(found[name])
                 read_state(place)
 
-    def _check_end(self, code: int, said: str, folder: Path) -> None:
-        found = contents(folder)
+    def _check_end(self, ended: Ended, folder: Path) -> None:
+        found, (code, said, *_) = contents(folder), ended
         if found != self.after:
             raise RuntimeError(
                 f"begun again it ends with {code}, and files differ: {self._differences(found)}; "
@@ -415,24 +433,27 @@ class Bench:
 
 def spread(n_calls: int, kinds: Sequence[str], most: int) -> list[tuple[str, int]]:
     """Pairs of a kind of fault and a call: all, or so many of each kind, evenly spread."""
+    end = [("power cut", AT_END)] if "power cut" in kinds else []
     if n_calls <= max(most, _FEW):
-        return list(itertools.product(kinds, range(1, n_calls + 1)))
+        return [*itertools.product(kinds, range(1, n_calls + 1)), *end]
     step, shift = n_calls / most, n_calls / most / len(kinds)
-    return [
+    some = [
         (kind, 1 + int(i * step + number * shift))
         for number, kind in enumerate(kinds)
         for i in range(most)
     ]
+    return [*some, *end]
 
 
 def tried(bench: Bench, cases: Sequence[tuple[str, int]], n_kills: int) -> _rig.Tally:
-    """Let calls go wrong, and kill at random; how it ended."""
+    """Let calls go wrong, and kill at random; how it ended, where anything happened."""
     tally = _rig.Tally()
     for number, (kind, at) in enumerate(cases):
         outcome, words = _rig.one(lambda _: bench.fault(at, kind), number)
         tally.add(number, outcome, words and f"{kind} at {at}: {words}")
     for seed in range(n_kills):
         tally.add(seed, *_rig.one(bench.kills, seed))
+    del tally.ended[NO_FAULT]  # no case: a close takes no half, a run was over before it was killed
     return tally
 
 
@@ -452,7 +473,7 @@ def main(arguments: list[str]) -> int:
     base.mkdir()
     in_small()
     prepare(base)
-    report = _rig.Report("writes", options)
+    report = _rig.Report("writes", options, "kind", names=tasks)
     for number, name in enumerate(options.tasks):
         bench = Bench(tasks[name], faults, base)
         if options.at is not None:
@@ -464,7 +485,7 @@ def main(arguments: list[str]) -> int:
             some = random.Random(number).sample(cases, 1 + number % 2)
             cases, n_kills = some, int(number % 4 == 0)
         tally = tried(bench, cases, n_kills)
-        more = {"calls": bench.n_calls, "tried": len({at for _, at in cases})}
+        more = {"calls": bench.n_calls, "tried": len({at for _, at in cases} - {AT_END})}
         report.add_tally(name, tally, **more, kills=bench.n_kills)
     return report.end()
 

@@ -28,7 +28,7 @@ from command_line import run
 from mercer import KernelClassifier, KernelRegressor, load_model
 from mercer.expansions import KOMP
 from mercer.streams import LateLabels
-from mercer_app.cli import main
+from mercer_app.cli import _stream, main
 from mercer_app.cli._options import ExpansionName, StreamOptions
 from mercer_app.cli._stream import _parameters
 from mercer_app.files import arrivals
@@ -41,7 +41,7 @@ from mercer_app.files.arrivals import (
     open_source,
 )
 from mercer_app.rows import TASKS
-from mercer_app.training.streaming import BadRowError, RowReader
+from mercer_app.training.streaming import Answer, BadRowError, RowReader
 
 COMMAND = [sys.executable, "-c", "from mercer_app.cli import main; main()"]
 KOMP_OPTIONS = [
@@ -1079,3 +1079,16 @@ def test_help_says_which_options_leave_the_default_of_streams(given, learner, le
     for name in given if left_for else ():
         text = hints[name].__metadata__[0].help
         assert text.endswith(f" Leaves the default of streams, for {left_for}.")
+
+
+def test_the_name_of_new_predictions_outlives_a_power_cut(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(_stream, "sync_folder", synced.append)
+    where = tmp_path / "answers.jsonl"
+    options = {"arrow": False, "key": None, "quantities": True, "length": None}
+    with contextlib.closing(_stream.open_answers(str(where), **options)) as answers:
+        assert synced == []
+        answers.write(Answer(row=0, key=None, prediction=1.0, interval=None))
+        answers.sync()
+        assert where.read_bytes()
+    assert synced == [tmp_path]

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 
 from mercer.conformal import check_coverage
 from mercer.estimators import KernelRegressor
+from mercer.model_file import sync_folder
 from mercer.validation import check_integer
 from mercer_app.cli._fit import interruptible, make_expansion, make_kernel, make_step_size
 from mercer_app.cli._inputs import dialect_of, make_null_values
@@ -74,6 +75,7 @@ class _Anew:
     def _begun(self) -> BinaryIO:
         if self._file is None:
             self._file = open(self._where, "wb", buffering=0)  # noqa: SIM115
+            sync_folder(Path(self._where).absolute().parent)  # checkpoints tell of it
         return self._file
 
     def write(self, content: bytes | memoryview) -> int | None:

@@ -5,8 +5,9 @@ Some things are then altered: cells, names, rows and columns; how CSV and JSON a
 Parquet and Arrow; bits, words, cuts and splices of any file, also below its compression.
 
 *The promise.* `mercer fit`, `predict` and `stream` end with one clear line about the error and
-code 2, or with predictions that are finite. Nothing takes more than some seconds or 2 GiB. pyarrow
-reads in a process of its own, so that a crash is a case like others.
+code 2, or with predictions that are finite. Nothing takes more than some seconds or 2 GiB. Memory
+ends there, and tables that are refused for want of it are counted apart. pyarrow reads in a process
+of its own, so that a crash is a case like others.
 
 To run it:
 
@@ -657,8 +658,9 @@ def _run(case: Case, folder: Path) -> str:
     else:
         told = said_by("predict", model(case.target), path, "--out", answers, *case.options)
     if not check_said(told):
-        return f"{case.way} refused"
-    if answers.exists():
+        wants = any(words in told.words for words in ("alloc of size", "memory"))
+        return f"{case.way} refused" + (", out of memory" if wants else "")
+    if case.way in ("fit", "predict") or answers.exists():  # a stream may ask for nothing
         check_finite(answers)
     return f"{case.way} done"
 
@@ -690,6 +692,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--to", type=Path, help="where to write the table of --case")
     options = parser.parse_args(arguments)
     np.seterr(all="ignore")
+    report = _rig.Report("tables", options)
     if options.case is not None:
         case = case_of(options.case)
         print(case.way, case.target, case.ending, *case.options, f"{len(case.content):,} bytes")
@@ -704,7 +707,6 @@ def main(arguments: list[str]) -> int:
         model(target)
     n = options.tables if options.tables is not None else 300 if options.short else 100_000
     tally = _rig.each_case(run, range(options.first, options.first + n), MEMORY)
-    report = _rig.Report("tables", options)
     report.add_tally("tables", tally)
     return report.end()
 

@@ -86,7 +86,7 @@ class Request:
 
 def good(rng: Random) -> Request:
     """A request that is right."""
-    match int(rng.integers(7)):
+    match int(rng.integers(8)):
         case 0:
             return Request(target="/health")
         case 1:
@@ -97,6 +97,8 @@ def good(rng: Random) -> Request:
             )
         case 3:
             return _posted("/batch", tables.text().content(rng), "text/csv")
+        case 4:
+            return Request("HEAD", str(_one(rng, ("/health", "/model", "/"))))
         case _:
             return _posted("/predict", json.dumps(GOOD).encode(), "application/json")
 
@@ -306,6 +308,7 @@ def no_http(rng: Random, request: Request) -> None:
                    rng.bytes(300) + b"\r\n\r\n", tables.bytes_altered(rng,
                    request.content()) + b"\r\n\r\n"))
     )  # fmt: skip
+    request.method = "HEAD" if request.raw.startswith(b"HEAD") else "GET"
     request.right, request.may_be_silent = (
         {200, 400, 403, 404, 405, 411, 413, 415, 431, 501},
         True,
@@ -413,7 +416,10 @@ def asked(port: int, request: Request) -> Answer | None:
             client.shutdown(socket.SHUT_WR)
         with client.makefile("rb") as file:
             try:
-                return read_answer(file, request.method == "HEAD")
+                answer = read_answer(file, request.method == "HEAD")
+                if request.method == "HEAD" and request.right == {200} and file.read(1):
+                    raise RuntimeError("something comes after the answer to HEAD")
+                return answer
             except ConnectionError:
                 if request.may_be_silent:
                     return None
@@ -434,13 +440,15 @@ def check(request: Request, answer: Answer | None) -> str:
     if b"Traceback" in answer.body or b"root:" in answer.body:
         raise RuntimeError(f"{status} shows what is inside: {said!r}")
     kind = answer.headers.get("content-type", "")
-    if status != 200 and request.method != "HEAD" and not kind.startswith("text/html"):
+    if request.method == "HEAD":
+        return str(status)
+    if status != 200 and not kind.startswith("text/html"):
         words = json.loads(answer.body)
         if set(words) != {"error"} or not 15 <= len(words["error"]) < 3_000:
             raise RuntimeError(f"{status} without a clear message: {said!r}")
     if status == 200 and kind == "application/json":
         found = json.loads(answer.body, parse_constant=_refuse)
-        if request.target == "/predict" and not found["predictions"] and request.method != "HEAD":
+        if request.target == "/predict" and not found["predictions"]:
             raise RuntimeError("there are no predictions")
     if status == 200 and kind.startswith("text/csv"):
         rows = answer.body.decode().splitlines()
@@ -517,8 +525,8 @@ def at_once(served: Served, n: int) -> str:
     def ask() -> None:
         try:
             served.check_alive()
-        except (RuntimeError, OSError) as error:
-            broken.append(str(error))
+        except Exception as error:
+            broken.append(f"{type(error).__name__}: {error}")
 
     threads = [threading.Thread(target=ask) for _ in range(n)]
     for thread in threads:
@@ -586,14 +594,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--case", type=int)
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
-    served = Served()
+    report, served = _rig.Report("serve", options), Served()
     try:
-        return _tried(served, options)
+        return _tried(served, options, report)
     finally:
         served.close()
 
 
-def _tried(served: Served, options: Any) -> int:
+def _tried(served: Served, options: Any, report: _rig.Report) -> int:
     if options.case is not None:
         altered, request = request_of(options.case)
         answer = asked(served.port, request)
@@ -628,7 +636,6 @@ def _tried(served: Served, options: Any) -> int:
             tally.add(-1, flat(served, run, options.first))
         except RuntimeError as error:
             tally.add(-1, "grown", str(error))
-    report = _rig.Report("serve", options)
     report.add_tally("requests", tally)
     return report.end()
 

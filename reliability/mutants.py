@@ -5,13 +5,14 @@ name of a key that is another one, a part of a condition that is left out, a gua
 never passed, an error that is not raised or not caught, a statement that is missing, a copy that is
 none, an answer that is None. Messages are left alone. All mutants of some modules are tried: of
 those that read and write model files, store and restore what a model is, undo calls, read streams,
-and check what comes to the server.
+and check what comes to the server. A few do nothing else than the code: they stand in
+`mutants.toml`, with reasons, and are counted apart, as are those that cannot be put into code that
+is loaded.
 
 *Tests.* A process runs a file of tests once and notes which statements each test comes to. For each
 mutant it forks. The child puts the mistake into the code that is loaded already, and runs the tests
-that come to its statement, the fastest first, until one fails. A mutant that no test of any file
-finds counts as broken. The few that do nothing else than the code stand in `mutants.toml`, with
-reasons.
+that come to its statement, the fastest first, up to five seconds of a file, until one fails. A
+mutant that no test of any file finds counts as broken.
 
 To run it (Linux):
 
@@ -28,6 +29,7 @@ import importlib
 import json
 import os
 import random
+import resource
 import select
 import signal
 import sys
@@ -92,13 +94,14 @@ TESTS = {
     "tests/system/test_serve.py": "",
 }
 SHORT_TESTS = {"tests/test_container.py": "not killed and not every and not come_back"}
-SHORT = ("read_tensors", "_decode_tensors", "_check_seal", "_encode", "replacing", "_sync_folder")
+SHORT = ("read_tensors", "_decode_tensors", "_check_seal", "_encode", "replacing", "sync_folder")
 SHORT_N = 25
 #: Fixtures with threads, which a forked process lacks: it makes them anew.
 THREADED = ("server", "servers")
 #: Seconds of tests of a file that are asked for each mutant.
 ASKED_S = 5.0
 MOST_MEMORY = 8 << 30  # bytes of a child
+_AS_THE_CODE, _NOT_POSSIBLE = "as the code", "not possible"
 
 
 class Mutant(NamedTuple):
@@ -531,10 +534,11 @@ class Trier:
             return "too slow"
         if code < 0:
             return "crash"
-        return {0: "not found", 1: "found", 3: "not possible"}.get(code, "found")
+        return {0: "not found", 1: "found", 3: _NOT_POSSIBLE}.get(code, "found")
 
     def _run(self, put: Any, items: list[Any]) -> NoReturn:
         os.setsid()
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
         self.is_child = True
         try:
             put()
@@ -613,11 +617,12 @@ def known() -> dict[str, str]:
 def main(arguments: list[str]) -> int:
     """Try the mutants and say which were not found."""
     parser = _rig.parser(__doc__)
-    parser.add_argument("--only", default="", help="mutants with this text in their name")
+    parser.add_argument("--only", help="mutants with this text in their name")
     parser.add_argument("--sample", type=int, help="at most so many of each module")
-    parser.add_argument("--tests", nargs="*", default=[*TESTS], help="only these files of tests")
+    parser.add_argument("--tests", nargs="+", choices=list(TESTS), help="only these files of tests")
     options = parser.parse_args(arguments)
-    report, same, _rig.SHOWN = _rig.Report("mutants", options), known(), 10_000
+    report = _rig.Report("mutants", options, "only", "sample", "tests", names=SCOPE)
+    same, _rig.SHOWN = known(), 10_000
     trees, mutants = {}, []
     for module, chosen in SCOPE.items():
         trees[module], found = mutants_of(module, chosen)
@@ -625,15 +630,16 @@ def main(arguments: list[str]) -> int:
     if gone := same.keys() - {one.name for one in mutants}:
         print("mutants.toml names what is no mutant:", *sorted(gone), sep="\n  ")
         return 1
-    mutants = [one for one in mutants if options.only in one.name]
+    assert {one.unit[0] for one in mutants}.issuperset(SHORT)
+    mutants = [one for one in mutants if (options.only or "") in one.name]
     if options.short:
         mutants = [one for one in mutants if one.unit[0] in SHORT]
     if most := SHORT_N if options.short else options.sample:
         mutants = [one for module in trees for one in _some(mutants, module, most)]
-    ended = {one.name: "as the code" for one in mutants if one.name in same}
+    ended = {one.name: _AS_THE_CODE for one in mutants if one.name in same}
     tests = SHORT_TESTS if options.short else TESTS
     for file, which in tests.items():
-        if file not in options.tests:
+        if file not in (options.tests or tests):
             continue
         begun = time.monotonic()
         left = [one for one in mutants if ended.get(one.name, "not found") == "not found"]
@@ -642,14 +648,20 @@ def main(arguments: list[str]) -> int:
         n = sum(ended.get(one.name, "not found") != "not found" for one in left)
         print(f"  {file}: {n} of {len(left)} found, {time.monotonic() - begun:.0f} s", flush=True)
     for module in trees:
-        tally = _rig.Tally()
+        tally, apart = _rig.Tally(), dict.fromkeys((_AS_THE_CODE, _NOT_POSSIBLE), 0)
         for number, one in enumerate(mutants):
-            if one.module == module and ended.get(one.name) != "not possible":
-                how = ended.get(one.name, "no test comes to it")
-                missed = how in ("not found", "no test comes to it")
-                tally.add(number, how, f"line {one.line}: {one.name}" if missed else "")
+            if one.module != module:
+                continue
+            how = ended.get(one.name, "no test comes to it")
+            if how in apart:
+                apart[how] += 1
+                continue
+            missed = how in ("not found", "no test comes to it")
+            tally.add(number, how, f"line {one.line}: {one.name}" if missed else "")
         if tally.n_cases:
-            report.add_tally(module, tally)
+            report.add_tally(module, tally, **apart)
+    for name in (one.name for one in mutants if ended.get(one.name) == _NOT_POSSIBLE):
+        print(f"  {_NOT_POSSIBLE}: {name}")
     return report.end()
 
 

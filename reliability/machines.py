@@ -16,9 +16,9 @@ spread, and what becomes of the error (1 - `score`) on new rows.
 
 To run it (Linux):
 
-    python reliability/numbers.py                    # long
-    python reliability/numbers.py --oldest FOLDER    # and with the oldest packages, made there
-    python reliability/numbers.py --short            # seconds: nothing but this machine
+    python reliability/machines.py                   # long
+    python reliability/machines.py --oldest FOLDER   # and with the oldest packages, made there
+    python reliability/machines.py --short           # seconds: nothing but this machine
 """
 
 from __future__ import annotations
@@ -63,7 +63,6 @@ oldest, processors = map(importlib.import_module, ("oldest", "processors"))
 #: How far a model from a file, or a row by itself, may be from what was answered, in spreads.
 TOLERANCE = 1e-9
 FIRST, N_ASKED, N_ALONE = "first", 1000, 20
-THREADS = "4"
 WIDTH = 6
 TOWNS = np.array(["Aarau", "Bern", "Brig", "Chur", "Genf", "Olten", "Thun", "Zug"])
 KERNEL = Gaussian(1.5)
@@ -415,10 +414,11 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if options.child:
         return child(options.child)
-    report = _rig.Report("machines", options)
+    report = _rig.Report("machines", options, names=FAMILIES)
     with tempfile.TemporaryDirectory() as temporary:
         folder = (options.into or Path(temporary)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder / "caches", ignore_errors=True)  # of an earlier run
         few, many = (400, 400) if options.short else (3_000, 20_000)
         np.savez(folder / "rows.npz", **made_rows(many + N_ASKED))
         families = [n for n, one in FAMILIES.items() if not (one.many and options.short)]

@@ -7,8 +7,8 @@ shard. Meanwhile one of them is drawn and gets SIGKILL, again and again. In some
 itself gets it, too, at a random moment, and is begun again: what is there is not learned anew.
 
 *The promise.* All files have the bytes that one process without workers writes, and no others are
-there. No process of a killed run goes on. (Dask and Ray keep temporary files of theirs: the next
-cluster of Dask removes those of dead workers, and Ray leaves its logs.)
+there. No process goes on of a run that has ended or was killed. (Dask and Ray keep temporary files
+of theirs: the next cluster of Dask removes those of dead workers, and Ray leaves its logs.)
 
 To run it (Linux; Dask and, for the long form, Ray):
 
@@ -44,7 +44,7 @@ N_SHARDS, N_ROWS = 8, 400
 LASTS = 3.0  # times that the work takes alone, with the start of a cluster
 MOST_KILLS = 4  # in a run, so that it ends on a busy machine, too
 PATIENCE_S = 600.0  # of a run
-GONE_S = 30.0  # within which the processes of a killed run have gone
+GONE_S = 30.0  # within which the processes of a run have gone
 
 
 # -- what is run ----------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ class Killer:
 
     def case(self, number: int) -> str:
         """Begin a run until it ends; how it did, or RuntimeError with what broke."""
-        rng = random.Random(number)
+        rng, n_runs = random.Random(number), self.n_runs
         folder = _rig.scratch() / f"run-{number}"
         prepare(folder)
         ends = [self.seconds * rng.uniform(0.0, LASTS) for _ in range(number % 3)]
@@ -134,7 +134,7 @@ class Killer:
             self._check(folder)
         finally:
             shutil.rmtree(folder)
-        return "equal, begun again" if ends else "equal"
+        return "equal, begun again" if self.n_runs > n_runs else "equal"
 
     def _run(self, folder: Path, rng: random.Random, seconds: float | None) -> bool:
         """Run the work, kill workers, and itself after some seconds; whether it came to its end."""
@@ -145,11 +145,15 @@ class Killer:
             end = time.monotonic() + (seconds or PATIENCE_S)
             pauses = [(0.0, 0.5), *[ENGINES[self.engine][2]] * (MOST_KILLS - 1)]
             due: float | None = None
+            family, looked = set[psutil.Process](), 0.0
             while process.poll() is None:
                 time.sleep(0.02)
                 now = time.monotonic()
+                if now > min(end, looked + 0.5):
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        family.update(psutil.Process(process.pid).children(recursive=True))
+                    looked = now
                 if now > end:
-                    family = psutil.Process(process.pid).children(recursive=True)
                     process.kill()
                     process.wait()
                     if seconds is None:
@@ -162,6 +166,7 @@ class Killer:
                     due = None
                 if due is None and pauses and begun.exists():
                     due = now + self.seconds * rng.uniform(*pauses.pop(0))
+            check_gone(family)
         if process.returncode:
             said = folder.with_suffix(".said").read_text(errors="replace")
             raise RuntimeError(f"it ends with {process.returncode}: {said[-600:]}")
@@ -212,12 +217,12 @@ def started(folder: Path, engine: str, temporary: Path) -> Iterator[subprocess.P
         process.wait()
 
 
-def check_gone(family: list[psutil.Process]) -> None:
+def check_gone(family: set[psutil.Process]) -> None:
     """Raise RuntimeError unless the processes end."""
     _, alive = psutil.wait_procs(family, timeout=GONE_S)
     left = [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
     if left:
-        raise RuntimeError(f"of a killed run go on: {left}")
+        raise RuntimeError(f"of a run that has ended go on: {left}")
 
 
 def alone() -> tuple[dict[str, bytes], float]:
@@ -244,7 +249,7 @@ def main(arguments: list[str]) -> int:
         work(options.work, engines[0])
         return 0
     _rig.PATIENCE_S = 4 * PATIENCE_S
-    report, wanted = _rig.Report("workers", options), alone()
+    report, wanted = _rig.Report("workers", options, names=ENGINES), alone()
     for engine in engines:
         if importlib.util.find_spec(ENGINES[engine][0]) is None:
             print(f"Nothing is tried: {ENGINES[engine][0]} is not installed.")

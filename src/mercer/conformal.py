@@ -171,7 +171,7 @@ def cross_conformal(
     Raises
     ------
     ValueError
-        If the coverage is not between 0 and 1, or shapes do not fit.
+        If the coverage is not between 0 and 1, shapes do not fit, or a number is NaN.
 
     Examples
     --------
@@ -187,6 +187,10 @@ def cross_conformal(
         raise ValueError(
             f"`low` and `high` must have shape (n_new, n_rows), and `scores` that one or (n_rows,),"
             f" got shapes {ends.shape[1:]} and {beyond.shape}."
+        )
+    if np.isnan(ends).any() or np.isnan(beyond).any():
+        raise ValueError(
+            "`low`, `high` and `scores` must be numbers, got NaN. Leave such rows out."
         )
     lower, upper = ends[0] - beyond, ends[1] + beyond
     share = _shares(weights, lower.shape[1])

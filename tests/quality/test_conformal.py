@@ -325,6 +325,14 @@ def test_cross_conformal_intervals_are_those_of_the_paper(scores, coverage, seed
     assert_allclose(cross_conformal(low, high, scores, coverage, np.full(n, 3.0)), expected)
 
 
+@pytest.mark.parametrize("place", range(3))
+def test_cross_conformal_refuses_nan(place):
+    numbers = [np.ones((1, 2)), np.ones((1, 2)), np.ones(2)]
+    numbers[place][..., 1] = np.nan
+    with pytest.raises(ValueError, match="`low`, `high` and `scores` must be numbers, got NaN"):
+        cross_conformal(*numbers, 0.5)
+
+
 def test_cross_conformal_names_shapes_that_do_not_fit():
     with pytest.raises(ValueError, match=r"got shapes \(3,\) and \(3,\)"):
         cross_conformal(np.zeros(3), np.zeros(3), np.zeros(3), 0.9)

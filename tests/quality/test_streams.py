@@ -214,6 +214,14 @@ class TestRunningScale:
         again = RunningScale.from_state(scale.to_state())
         assert_array_equal(again.image(rows[20], flags=True), scale.image(rows[20], flags=True))
 
+    def test_a_flag_whose_two_values_are_one_in_a_file_does_not_move(self):
+        scale = RunningScale(1)
+        for value in (0.0, 4.0):
+            scale.learn(np.array([value]))
+        state = scale.to_state()
+        forged = RunningScale.from_state({**state, "most": state["least"]})
+        assert_array_equal(forged.image(np.array([[2.0], [4.0]]), flags=True), 0.0)
+
     def test_flags_come_with_new_columns(self):
         scale = RunningScale(1)
         for _ in range(50):

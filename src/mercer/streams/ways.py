@@ -131,6 +131,7 @@ def _standardise(rows, counts, mean, squares, least, most, has_more, out):  # ty
         moves = spread > 1e-9 * abs(mean[j])
         if not has_more[j]:
             spread = 0.5 * (most[j] - least[j])
+            moves = moves and spread > 0.0  # a file may say otherwise
         for i in range(rows.shape[0]):
             if moves and not np.isnan(rows[i, j]):
                 out[i, j] = min(max((rows[i, j] - mean[j]) / spread, -_FARTHEST), _FARTHEST)

@@ -19,7 +19,6 @@ import pickle
 import stat
 import sys
 import tempfile
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -28,7 +27,7 @@ from typing import Any
 
 import numba
 from numba import njit
-from numba.core import caching, ccallback, compiler, serialize, sigutils
+from numba.core import caching, ccallback, compiler, compiler_lock, serialize, sigutils
 from numba.misc import appdirs
 
 # Numba is only partly typed.
@@ -39,6 +38,8 @@ _AppDirs: Any = appdirs.AppDirs
 _dumps: Any = serialize.dumps
 _normalized: Any = sigutils.normalize_signature
 _config: Any = numba.config
+#: Who compiles is alone, and may compile more for it.
+_COMPILING: Any = compiler_lock.global_compiler_lock
 
 _ROOT = Path(__file__).parent
 _PACKAGE_FOLDER = _ROOT / "__pycache__" / "compiled"
@@ -49,6 +50,7 @@ _LOG = logging.getLogger("mercer.compile")
 _NOTICEABLE = 1.0  # seconds of compiling before a message
 _LEFT_AFTER = 3600.0  # seconds after which nobody goes on writing a file
 _OBJECTS = 20_000  # new objects between two garbage collections while compiling
+_C_FUNCTIONS: dict[tuple[Any, ...], Any] = {}
 
 
 def jit(signature: str | None = None, **options: Any) -> Any:
@@ -68,56 +70,61 @@ def jit(signature: str | None = None, **options: Any) -> Any:
 
 
 def c_function(signature: Any, *, cache: bool = True, **options: Any) -> Callable[..., Any]:
-    """``numba.cfunc(signature, **options)`` with the machine code kept on disk, if wanted."""
+    """``numba.cfunc(signature, **options)`` with the machine code kept on disk, if wanted.
+
+    A function is compiled once, and its machine code stays valid: callers may hold the address.
+    """
 
     def compiled(function: Callable[..., Any]) -> Any:
-        made = _CFunc(function, _normalized(signature), locals={}, options=options)
-        if cache:
-            made._cache = _Cache(function, f"C {_listed(options)}")
-        _with_rare_collections(made.compile)()
-        return made
+        types, listed = _normalized(signature), f"C {_listed(options)}"
+        key = function, types, listed
+        with _COMPILING:
+            if key not in _C_FUNCTIONS:
+                made = _CFunc(function, types, locals={}, options=options)
+                if cache:
+                    made._cache = _Cache(function, listed)
+                _with_rare_collections(made.compile)()
+                _C_FUNCTIONS[key] = made
+            return _C_FUNCTIONS[key]
 
     return compiled
 
 
-class _Collector:
-    """Python's garbage collector, less eager while a function is compiled.
+def _with_rare_collections(compile_function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let Python collect garbage rarely while a function is compiled.
 
     Numba makes objects by the million that live until a function is done; looking for garbage among
     them every few hundred takes a tenth of the time.
     """
 
-    lock = threading.Lock()
-    compiling = 0  # calls under way, nested ones included
-    usual = gc.get_threshold()
-
-    @classmethod
-    def begin(cls) -> None:
-        with cls.lock:
-            if cls.compiling == 0:
-                cls.usual = gc.get_threshold()
-                if 0 < cls.usual[0] < _OBJECTS:  # 0 is never
-                    gc.set_threshold(_OBJECTS, *cls.usual[1:])
-            cls.compiling += 1
-
-    @classmethod
-    def end(cls) -> None:
-        with cls.lock:
-            cls.compiling -= 1
-            if cls.compiling == 0:
-                gc.set_threshold(*cls.usual)
-
-
-def _with_rare_collections(compile_function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(compile_function)
     def compiled(*args: Any, **options: Any) -> Any:
-        _Collector.begin()
-        try:
-            return compile_function(*args, **options)
-        finally:
-            _Collector.end()
+        with _COMPILING:
+            usual = gc.get_threshold()
+            if 0 < usual[0] < _OBJECTS:  # 0 is never
+                gc.set_threshold(_OBJECTS, *usual[1:])
+            try:
+                return compile_function(*args, **options)
+            finally:
+                gc.set_threshold(*usual)
 
     return compiled
+
+
+def _compile_again() -> None:
+    """Let others compile after a fork."""
+    if _COMPILING.is_locked():  # not, if Ctrl-C came while the fork waited
+        _COMPILING.release()
+
+
+# A fork waits for what other threads compile. It takes none of them along: their lock would never
+# be free there, and what they compiled would be half done for good.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_COMPILING.acquire,
+        after_in_parent=_compile_again,
+        after_in_child=_compile_again,
+    )
 
 
 class _Cache(_NullCache):

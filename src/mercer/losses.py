@@ -26,9 +26,9 @@ Huber()
 
 from __future__ import annotations
 
+import functools
 import math
 import re
-import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -102,18 +102,12 @@ class CompiledLoss(NamedTuple):
     parameters: Array
 
 
-_compiled: dict[Callable[..., Any], Any] = {}  # holds the machine code: addresses stay valid
-_compiling = threading.Lock()
-
-
+@functools.cache
 def _compile(row: Callable[..., Any]) -> int:
-    """Compile a row function at its first use; return its address."""
-    with _compiling:
-        if row not in _compiled:
-            # Functions typed at a prompt have no file beside which numba could keep a cache.
-            cache = row.__module__.startswith("mercer.")
-            _compiled[row] = c_function(_ROW, cache=cache, error_model="numpy")(row)
-        return int(_compiled[row].address)
+    """Compile a row function; return its address."""
+    # Functions typed at a prompt have no file beside which numba could keep a cache.
+    cache = row.__module__.startswith("mercer.")
+    return int(c_function(_ROW, cache=cache, error_model="numpy")(row).address)
 
 
 @jit(nogil=True)

@@ -87,7 +87,7 @@ _c: Any = types  # numba is only partly typed
 _ROW = _c.void(*[_c.CPointer(_c.float64)] * 6)
 
 
-@functools.cache  # also keeps the compiled code alive
+@functools.cache
 def _compile(row: Callable[..., None]) -> Any:
     # Functions typed at a prompt have no file beside which numba could keep a cache.
     cache = row.__module__.startswith("mercer.")

@@ -12,6 +12,8 @@ from functools import wraps
 from threading import Condition, get_ident
 from typing import Any
 
+from mercer.threads import WITH_LOCKS
+
 __all__ = ["SharedModel"]
 
 # Beginnings of the names of methods that change the model, or need all of it at rest.
@@ -36,7 +38,8 @@ class SharedModel:
     come, so that nobody is overtaken.
 
     All methods and attributes of the model are available here. A copy or a pickle holds a copy of
-    the model. Processes share nothing: each has a model of its own.
+    the model. Processes share nothing: each has a model of its own. A forked one has it as it was
+    at that moment, and nobody's turns: fork within :meth:`writing`, so that the model is at rest.
 
     Parameters
     ----------
@@ -60,6 +63,10 @@ class SharedModel:
 
     def __init__(self, model: Any) -> None:
         self._model = model
+        self._forked()
+        WITH_LOCKS.add(self)
+
+    def _forked(self) -> None:
         self._turns: deque[_Turn] = deque()  # active and waiting ones, as they came
         self._changed = Condition()
 

@@ -21,6 +21,7 @@ from multiprocessing import current_process
 from numbers import Integral
 from threading import Condition, Lock, Thread, current_thread, get_ident, main_thread
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from threadpoolctl import ThreadpoolController
 
@@ -50,13 +51,18 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
-def _after_fork(work: Callable[[], None]) -> None:
-    """Do some work in each forked process, which has only one of its parent's threads.
+#: Objects with locks, whose method ``_forked`` makes new ones in each forked process. A fork takes
+#: along only the thread that forks: a lock that another one held would never be free there.
+WITH_LOCKS: WeakSet[Any] = WeakSet()
 
-    A lock that another thread held would never be free there.
-    """
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=work)
+
+def _forked() -> None:
+    for one in list(WITH_LOCKS):
+        one._forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 class own_property(cached_property[Result]):  # noqa: N801  # as functools names its own
@@ -98,7 +104,7 @@ class _OneBlasThread:
         self._depth = 0
         self._before: list[int] = []
         self._is_left = False  # by a thread that a fork did not take along
-        _after_fork(self._forked)
+        WITH_LOCKS.add(self)
 
     def __enter__(self) -> None:
         me = get_ident()
@@ -119,10 +125,10 @@ class _OneBlasThread:
                 return
             self._depth -= 1
             if self._depth == 0:
-                self._owner = None
                 libraries = _controller().lib_controllers
                 for library, before in zip(libraries, self._before, strict=True):
                     library.set_num_threads(before)
+                self._owner = None  # last: a fork may come in between
 
     def _forked(self) -> None:
         self._lock = Lock()
@@ -152,29 +158,27 @@ class _QuickTurns:
         self._lock = Lock()
         self._inside: list[int] = []  # threads
         self._before = 0.0
-        _after_fork(self._forked)
+        WITH_LOCKS.add(self)
 
     def __enter__(self) -> None:
         with self._lock:
             if not self._inside:
                 self._before = sys.getswitchinterval()
-                sys.setswitchinterval(min(self._before, _TURN))
-            self._inside.append(get_ident())
+            self._inside.append(get_ident())  # before the change: a fork may come in between
+            sys.setswitchinterval(min(self._before, _TURN))
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
+            if len(self._inside) == 1:
+                sys.setswitchinterval(self._before)
             self._inside.remove(get_ident())
-            self._restore()
-
-    def _restore(self) -> None:
-        if not self._inside:
-            sys.setswitchinterval(self._before)
 
     def _forked(self) -> None:
         self._lock = Lock()
         if self._inside:
             self._inside = [thread for thread in self._inside if thread == get_ident()]
-            self._restore()
+            if not self._inside:
+                sys.setswitchinterval(self._before)
 
 
 _QUICK_TURNS = _QuickTurns()

@@ -1,8 +1,6 @@
 """Jobs: the same model and the same predictions, bit for bit, on any number of threads."""
 
-import os
 import signal
-import sys
 import threading
 import time
 import warnings
@@ -25,13 +23,10 @@ from mercer.kernels import Bias, Gaussian, Mapped
 from mercer.maps import Standardize
 from mercer.sums import KernelBasis
 from mercer.threads import (
-    _QUICK_TURNS,
-    _controller,
     _Helpers,
     ahead,
     in_order,
     jobs,
-    one_blas_thread,
     own_property,
     spread,
 )
@@ -348,34 +343,6 @@ def test_properties_of_two_objects_are_computed_at_once():
         several = [Computed(), Computed()]
         assert list(pool.map(lambda one: one.value, several)) == list(map(id, several))
     assert several[0].value == id(several[0])  # computed once
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
-@pytest.mark.parametrize("context", [one_blas_thread(), _QUICK_TURNS])
-def test_a_fork_while_another_thread_computes_leaves_no_lock_behind(context):
-    inside, leave = threading.Event(), threading.Event()
-
-    def compute():
-        with context, context._lock:  # the fork comes when it is about to leave
-            inside.set()
-            leave.wait()
-
-    thread = threading.Thread(target=compute)
-    turns = sys.getswitchinterval()
-    with threadpool_limits(2, user_api="blas"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
-        thread.start()
-        inside.wait()
-        child = os.fork()
-        if child == 0:
-            signal.alarm(10)  # ends it, where it waits for ever
-            with context:
-                pass
-            blas = [library.num_threads for library in _controller().lib_controllers]
-            os._exit(0 if set(blas) <= {2} and sys.getswitchinterval() == turns else 1)
-        leave.set()
-        thread.join()
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.parametrize("n_jobs", [0, 1.5, "two", True])

@@ -78,7 +78,7 @@ def compile_row(row: RowFunction, dtype: DTypeLike) -> CompiledKernel:
     return CompiledKernel(compiled.address, np.array(row.parameters, dtype=np.float64))
 
 
-@functools.cache  # also keeps the compiled code alive: a caller holds no more than its address
+@functools.cache
 def _compile(row: Callable[..., None], char: str, cache: bool) -> Any:
     pointer: Any = types.CPointer
     points = pointer({"f": types.float32, "d": types.float64}[char])

@@ -18,7 +18,7 @@ from mercer.history import History
 from mercer.learning.step_sizes import AutomaticStep, FirstRows
 from mercer.objectives import Objective, Pointwise
 from mercer.sums import CellsPart, Rows
-from mercer.threads import one_blas_thread
+from mercer.threads import WITH_LOCKS, one_blas_thread
 from mercer.validation import check_real
 
 Array = NDArray[np.float64]
@@ -266,6 +266,7 @@ class Learner(ABC):
         self.first = FirstRows()
         self._warned = False
         self._own = RLock()
+        WITH_LOCKS.add(self)
 
     @classmethod
     def makes_steps(cls, objective: Objective) -> bool:
@@ -455,12 +456,16 @@ class Learner(ABC):
         with self._own, one_blas_thread():
             yield
 
+    def _forked(self) -> None:
+        self._own = RLock()
+
     def __getstate__(self) -> dict[str, Any]:
         state: Any = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_own"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _own=RLock())
+        WITH_LOCKS.add(self)
 
     def _replace_objective(self, objective: Objective) -> None:
         """Set another objective, which takes over the scalars of the last one."""

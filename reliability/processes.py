@@ -1,10 +1,11 @@
 """Models in several processes: fork, spawn, joblib's workers, and memory that cannot be written.
 
 *A case.* A model has learned some calls. Another process gets it, and makes the next call: after a
-fork, while a thread of this process learns something else (also on two threads of mercer's own);
-by a pickle, in a process that begins anew; by joblib, whose workers see arrays as maps of a file
-that cannot be written; from a file, arrays of which are such maps (`joblib.load` with `mmap_mode`),
-as services do that share a model's memory. Or the rows are such maps.
+fork, while a thread of this process learns something else (also on two threads of mercer's own),
+asks the same model, or compiles losses, as the child does then; by a pickle, in a process that
+begins anew; by joblib, whose workers see arrays as maps of a file that cannot be written; from a
+file, arrays of which are such maps (`joblib.load` with `mmap_mode`), as services do that share a
+model's memory. Or the rows are such maps.
 
 *The promise.* The process answers, and both states and answers equal those of one process, to the
 last bit. Nobody waits for ever, and who gave the model has it as it was.
@@ -27,15 +28,17 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
 import _rig  # one thread for BLAS, before numpy reads the variables
 import joblib
 import threads
+
+from mercer.losses import RegressionLoss
 
 #: How long a process that was forked may be silent.
 PATIENCE_S = 20.0
@@ -52,11 +55,12 @@ class Ways:
     def fork(self, name: str, model: Any, number: int, rng: random.Random) -> tuple[str, str]:
         """A fork at a random moment of another thread's work."""
         reader, writer = os.pipe()
-        with _another_learns(rng):
+        beside = rng.choice([_another_learns, _is_asked, _losses_compile])
+        with beside(model, rng):
             time.sleep(rng.uniform(0.0, 0.02))
             child = os.fork()
             if child == 0:
-                _forked(name, model, number, writer)
+                _forked(name, model, number, writer, compiles=beside is _losses_compile)
         os.close(writer)
         with os.fdopen(reader) as said:
             words = said.read().split()
@@ -109,11 +113,13 @@ def next_call(name: str, model: Any, number: int) -> tuple[str, str]:
     return _rig.digest(model), answers
 
 
-def _forked(name: str, model: Any, number: int, out: int) -> None:
+def _forked(name: str, model: Any, number: int, out: int, *, compiles: bool) -> None:
     """Make the call in the forked process and never return."""
     try:
         faulthandler.dump_traceback_later(PATIENCE_S, exit=True)  # says where it waits
         model.set_params(n_jobs=2)
+        if compiles:
+            _compile_a_loss()
         digest, answers = next_call(name, model, number)
         os.write(out, f"{digest} {answers}".encode())
     finally:
@@ -121,26 +127,60 @@ def _forked(name: str, model: Any, number: int, out: int) -> None:
 
 
 @contextmanager
-def _another_learns(rng: random.Random) -> Iterator[None]:
-    """A thread that learns and asks all the time, on two threads of mercer's own."""
+def _again_and_again(work: Callable[[int], object]) -> Iterator[None]:
+    """A thread that works all the time."""
     ended = threading.Event()
-    name = rng.choice(list(threads.MODELS))
-    other = threads.MODELS[name]().set_params(n_jobs=2)
 
-    def work() -> None:
+    def loop() -> None:
         number = 0
         while not ended.is_set():
-            threads.learn(name, other, number % threads.N_CALLS)
-            other.predict(threads.ASKED)
+            work(number)
             number += 1
 
-    thread = threading.Thread(target=work)
+    thread = threading.Thread(target=loop)
     thread.start()
     try:
         yield
     finally:
         ended.set()
         thread.join()
+
+
+def _another_learns(model: Any, rng: random.Random) -> AbstractContextManager[None]:
+    """A thread that teaches another model and asks it, on two threads of mercer's own."""
+    name = rng.choice(list(threads.MODELS))
+    other = threads.MODELS[name]().set_params(n_jobs=2)
+
+    def work(number: int) -> None:
+        threads.learn(name, other, number % threads.N_CALLS)
+        other.predict(threads.ASKED)
+
+    return _again_and_again(work)
+
+
+def _is_asked(model: Any, rng: random.Random) -> AbstractContextManager[None]:
+    """A thread that asks the same model, which is at rest."""
+    return _again_and_again(lambda number: threads.scores(model))
+
+
+def _losses_compile(model: Any, rng: random.Random) -> AbstractContextManager[None]:
+    """A thread that compiles one loss after another."""
+    return _again_and_again(lambda number: _compile_a_loss())
+
+
+def _compile_a_loss() -> None:
+    """Compile a loss that nobody has seen before: code is kept by function."""
+
+    class New(RegressionLoss):
+        @staticmethod
+        def row(target, scores, slopes, value, parameters, n_scores):
+            value[0] = 0.0
+            for i in range(n_scores):
+                slopes[i] = 2.0 * (scores[i] - target[i])
+                value[0] += (scores[i] - target[i]) ** 2
+
+    if New().value([1.0], [0.5]).item() != 0.25:
+        raise RuntimeError("a wrong loss")
 
 
 def made(name: str, ways: Ways, way: str, seed: int) -> str:

@@ -94,7 +94,7 @@ TESTS = {
     "tests/system/test_serve.py": "",
 }
 SHORT_TESTS = {"tests/test_container.py": "not killed and not every and not come_back"}
-SHORT = ("read_tensors", "_decode_tensors", "_check_seal", "_encode", "replacing", "sync_folder")
+SHORT = ("read_tensors", "_decode_tensors", "_check_seal", "_encode", "replacing", "_locked")
 SHORT_N = 25
 #: Fixtures with threads, which a forked process lacks: it makes them anew.
 THREADED = ("server", "servers")

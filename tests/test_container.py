@@ -464,6 +464,10 @@ def test_a_folder_of_a_killed_writer_is_taken_by_the_next(tmp_path):
         (first / "first").touch()
         with model_file.unfinished_folder(place) as second:
             assert second != first
+        subprocess.run([sys.executable, "-c", LEAVER, str(place)], check=False)
+        with model_file.unfinished_folder(place) as again:
+            assert again == second  # what is left of a second writer is taken, too
+            assert not list(again.iterdir())
         first.rename(place)
         with model_file.unfinished_folder(place) as third:  # where the first one was
             assert third == first
@@ -521,6 +525,38 @@ def test_what_a_killed_writer_left_is_taken_again(path, place, lowest_descriptor
             again.write_text("a whole")
         assert path.read_text() == "a whole"
         assert os.listdir(path.parent) == ["model.mercer"]
+    assert lowest_descriptor() == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks of POSIX")
+def test_what_killed_writers_left_is_removed_and_nothing_else(path, place, lowest_descriptor):
+    before = lowest_descriptor()
+    folder = path.parent
+    place.write_text("left")
+    (folder / ".mercer-folder.tmp").mkdir()
+    with model_file.replacing(folder / "another") as live:
+        live.touch()
+        model_file.remove_left(folder)
+        assert sorted(folder.iterdir()) == sorted([path, live, folder / ".mercer-folder.tmp"])
+        live.write_text("whole")
+    assert (folder / "another").read_text() == "whole"
+    assert lowest_descriptor() == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks of POSIX")
+def test_where_no_file_can_be_locked_nothing_is_left(tmp_path, lowest_descriptor, monkeypatch):
+    import fcntl
+
+    def refused(descriptor, flags):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    before = lowest_descriptor()
+    monkeypatch.setattr(fcntl, "flock", refused)
+    write(tmp_path / "m", {"new": True}, {})
+    with model_file.unfinished_folder(tmp_path / "parts") as folder:
+        (folder / "part").touch()
+    assert read(tmp_path / "m")[0] == {"new": True}
+    assert os.listdir(tmp_path) == ["m"]
     assert lowest_descriptor() == before
 
 

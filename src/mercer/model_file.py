@@ -50,6 +50,7 @@ _OPENING = b'{"__metadata__":{"sha256":"'
 _DIGEST = slice(8 + len(_OPENING), 8 + len(_OPENING) + 64)
 _DTYPES = {"float64": "F64", "float32": "F32", "int64": "I64", "uint8": "U8", "bool": "BOOL"}
 _LONGEST_HEADER = 100_000_000  # safetensors refuses to read more
+_WRITERS = 8  # of one file at once; what more of them leave, if they are killed, stays
 RECOVER = "Restore it from a copy, or fit and save the model again."
 
 
@@ -495,43 +496,72 @@ def unfinished_folder(target: Path, mode: int = 0o777) -> Iterator[Path]:
         yield folder
         failed = False
     finally:
-        for ignored in (True, failed):  # all that can be removed, and then what is left is told
-            if folder.exists() and (lock is None or _is_at(lock, folder)):
-                shutil.rmtree(folder, ignore_errors=ignored)
-        if lock is not None:
-            os.close(lock)
+        try:
+            for ignored in (True, failed):  # all that can be removed, and then what is left is told
+                if folder.exists() and (lock is None or _is_at(lock, folder)):
+                    shutil.rmtree(folder, ignore_errors=ignored)
+        finally:
+            if lock is not None:
+                os.close(lock)
 
 
 def _unfinished(target: Path, mode: int | None = None) -> tuple[Path, int | None]:
     """Return a path for the unfinished file of a target, and the descriptor of its lock.
 
     Its name is made from that of the target, so that the next writer takes what a killed one left.
-    The lock goes with the process. Where another one writes the same target just now, or the
-    system has no locks, the name is a random one. With a mode there is an empty folder.
+    The lock goes with the process. Where others write the same target just now, it is the next
+    name that is free; a random one where the system has no locks. With a mode there is an empty
+    folder.
     """
     name = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]
-    temporary = target.with_name(f".mercer-{name}.tmp")
-    with contextlib.suppress(ImportError, OSError):
-        import fcntl
-
-        flags = os.O_RDWR | os.O_CREAT
-        if mode is not None:
-            temporary.mkdir(mode, exist_ok=True)
-            flags = os.O_RDONLY
-        lock = os.open(temporary, flags | os.O_NOFOLLOW, 0o666)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Its last writer may have given it the target's name meanwhile.
-            if _is_at(lock, temporary) and _is_ours(lock, temporary, mode is not None):
+    for number in range(_WRITERS):
+        temporary = target.with_name(f".mercer-{name}{f'-{number}' if number else ''}.tmp")
+        with contextlib.suppress(ImportError, OSError):
+            if (lock := _locked(temporary, mode)) is not None:
                 return temporary, lock
-        except BaseException:
-            os.close(lock)
-            raise
-        os.close(lock)
     temporary = target.with_name(f".mercer-{secrets.token_hex(16)}.tmp")
     if mode is not None:
         temporary.mkdir(mode)
     return temporary, None
+
+
+def _locked(temporary: Path, mode: int | None) -> int | None:
+    """Lock a file or folder at a path; None where it is another's, or the system has no locks."""
+    import fcntl
+
+    flags = os.O_RDWR | os.O_CREAT
+    if mode is not None:
+        temporary.mkdir(mode, exist_ok=True)
+        flags = os.O_RDONLY
+    lock = os.open(temporary, flags | os.O_NOFOLLOW, 0o666)
+    keeps = False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Its last writer may have given it the target's name meanwhile.
+        keeps = _is_at(lock, temporary) and _is_ours(lock, temporary, mode is not None)
+    except BlockingIOError:  # somebody writes it
+        pass
+    except OSError:  # no locks here: what was made for one stays nobody's
+        with contextlib.suppress(OSError):
+            temporary.unlink() if mode is None else temporary.rmdir()
+    finally:
+        if not keeps:
+            os.close(lock)
+    return lock if keeps else None
+
+
+def remove_left(folder: Path) -> None:
+    """Remove the unfinished files in a folder whose writers were killed."""
+    for unfinished in folder.glob(".mercer-*.tmp"):
+        with contextlib.suppress(OSError):
+            if unfinished.is_file():
+                lock = None
+                with contextlib.suppress(ImportError):
+                    if (lock := _locked(unfinished, None)) is None:
+                        continue
+                unfinished.unlink()
+                if lock is not None:
+                    os.close(lock)
 
 
 def _is_at(lock: int, path: Path) -> bool:

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 
 from mercer.conformal import check_coverage
 from mercer.estimators import KernelRegressor
-from mercer.model_file import sync_folder
+from mercer.model_file import remove_left, sync_folder
 from mercer.validation import check_integer
 from mercer_app.cli._fit import interruptible, make_expansion, make_kernel, make_step_size
 from mercer_app.cli._inputs import dialect_of, make_null_values
@@ -819,8 +819,7 @@ def _alone(folder: Path | None) -> Iterator[None]:
                     f"Another run uses the checkpoints in {folder}. Wait until it has ended, or "
                     "give another folder."
                 ) from None
-        for unfinished in folder.glob(".mercer-*.tmp"):  # of a run that was killed
-            unfinished.unlink()
+        remove_left(folder)
         yield
 
 

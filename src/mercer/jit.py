@@ -287,8 +287,9 @@ def _written(folder: Path, name: str, content: bytes) -> bool:
         folder.mkdir(mode, parents=True, exist_ok=True)
         path = _own(folder, name)
         for left in folder.glob("part-*"):  # by a process that was killed
-            if time.time() - left.stat().st_mtime > _LEFT_AFTER:
-                left.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # others finish theirs, and may own what is left
+                if time.time() - left.stat().st_mtime > _LEFT_AFTER:
+                    left.unlink()
         handle, temporary = tempfile.mkstemp(dir=folder, prefix="part-")
         with os.fdopen(handle, "wb") as file:
             file.write(content)

@@ -293,6 +293,24 @@ def test_a_page_looks_once_at_the_columns_of_a_file(tmp_path, looks):
     assert looks == {"file.csv": 1}
 
 
+def test_a_training_looks_again_when_it_begins_again(tmp_path):
+    for name, cells in (("a", [b"1"]), ("b", ["2"])):
+        pq.write_table(pa.table({"x": [1.0], "y": cells}), tmp_path / f"{name}.parquet")
+    training = FileTraining(tmp_path, "y")
+    with pytest.raises(ValueError, match="no type has in common"):
+        training.start()
+    (tmp_path / "b.parquet").unlink()
+    pq.write_table(pa.Table.from_pandas(points()), tmp_path / "a.parquet")
+    assert training.start().rows_.preprocessor.n_samples_seen_ == 120
+
+
+def test_a_page_says_why_a_model_that_keeps_no_rows_explains_nothing(monkeypatch):
+    model = classifier().fit(points()[["x", "kind"]], (points()["y"] > 0).to_numpy())
+    assert not Answers(model).no_explanation
+    monkeypatch.setattr(type(model._explained()), "background", lambda *_: None)
+    assert Answers(model).no_explanation.startswith("`background` must be given")
+
+
 def test_files_that_were_found_are_those_of_their_path(tmp_path):
     points().to_csv(tmp_path / "a.csv", index=False)
     found = TableFiles(tmp_path / "*.csv")

@@ -434,8 +434,10 @@ class Answers:
     def _try_explanation(self) -> None:
         """Explain a row compared with itself, which takes no longer with more columns."""
         kept = self.model._explained().background(2)
-        one: Any = None if kept is None or len(kept) < 2 else kept[:1]
-        explained(self.model, None, one, background=one)
+        if kept is None or len(kept) < 2:  # refused, whatever the row
+            explained(self.model, None, np.zeros((1, 0)), background=None)
+        else:
+            explained(self.model, None, kept[:1], background=kept[:1])
 
     def typical(self) -> dict[str, Cell]:
         """Return a row of means and commonest values."""

@@ -440,6 +440,7 @@ class FileTraining(TableTraining):
         ValueError
             If it is damaged, or settings or data differ; the message says which.
         """
+        self._look_again()
         found = Checkpoint.read(checkpoint)
         found.check_same(checkpoint, self._settings, fingerprint(self.data))
         self.rows_, self.task = found.rows, found.rows.task

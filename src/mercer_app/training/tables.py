@@ -897,7 +897,7 @@ class TableTraining:
                 f"'novelty') goes without, and this is task {task!r}."
             )
         nulls = NullValues.of(null_values) or nulls_told(data)
-        self.data = TableFiles.of(with_nulls(data, nulls))
+        self.data, self._looked = TableFiles.of(with_nulls(data, nulls)), False
         self.target = target
         self.options = dict(options or {})
         self.seed = check_integer("seed", seed, low=0, high=2**32 - 1)
@@ -949,6 +949,12 @@ class TableTraining:
         """Make the estimator, which checks its parameters."""
         return make_estimator(self.task, self.loss, self.options, 1, self.seed)
 
+    def _look_again(self) -> None:
+        """Forget what the files were when they were looked at last, if that was here."""
+        if self._looked:
+            self.data = TableFiles(self.data.path)
+        self._looked = True
+
     def _begin(self) -> None:
         """Inspect the first rows, and create a model that has learned only their columns.
 
@@ -957,6 +963,7 @@ class TableTraining:
         ImportError, FileNotFoundError, ValueError
             See :meth:`mercer_app.training.FileTraining.start`.
         """
+        self._look_again()
         if self.task != "auto":
             self._estimator()  # checks the parameters
         names = self.data.columns.names

@@ -3,13 +3,13 @@
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 
 @contextlib.contextmanager
-def sent(content: bytes, path: Path) -> Iterator[str]:
-    """An address, a socket at a path, from which bytes come once."""
+def sent(content: bytes | Callable[[socket.socket], object], path: Path) -> Iterator[str]:
+    """An address, a socket at a path, from which bytes come once, or what a function sends."""
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
         listening.listen(1)
@@ -19,7 +19,7 @@ def sent(content: bytes, path: Path) -> Iterator[str]:
             with contextlib.suppress(OSError):
                 connection, _ = listening.accept()
                 with connection:
-                    connection.sendall(content)
+                    content(connection) if callable(content) else connection.sendall(content)
 
         thread = threading.Thread(target=send)
         thread.start()

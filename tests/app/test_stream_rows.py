@@ -31,6 +31,7 @@ from mercer_app.files.arrivals import (
 )
 from mercer_app.files.dialect import CsvDialect
 from mercer_app.training.streaming import BadRowError, Measures, Row, RowReader, StreamTraining
+from sender import sent
 
 
 def never():
@@ -114,9 +115,7 @@ def test_the_first_line_with_words_names_the_columns():
 )
 def test_how_rows_are_written_is_found_out(text, values):
     found, _ = records(text)
-    if len(found) == 1 and found[0].error:
-        assert text.startswith(b"\xe4")  # what is no UTF-8 in its first line is Windows-1252
-        raise AssertionError(found[0].error)
+    assert not found[-1].error
     assert {**found[-1].values, **values} == found[-1].values
 
 
@@ -180,7 +179,7 @@ def test_addresses_of_sockets_have_a_host_and_a_port(rest):
     ],
 )
 def test_names_that_begin_like_this_machine_are_others(host):
-    with pytest.raises(ValueError, match="is on another machine"):
+    with pytest.raises(ValueError, match="may be another machine"):
         ArrowSocket(f"tcp:{host}:80")
 
 
@@ -273,22 +272,6 @@ def test_a_source_waits_only_where_nothing_is_there(tmp_path):
     assert waited[1] < 0.15
 
 
-def arrow_server(folder, send):
-    """A socket that somebody listens on, and what is done with who connects."""
-    server = socket.socket(socket.AF_UNIX)
-    server.bind(str(folder / "s"))
-    server.listen()
-
-    def serve():
-        connection, _ = server.accept()
-        with server, connection:
-            send(connection)
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    return thread
-
-
 def test_a_socket_sends_rows_and_what_is_no_row_is_named(tmp_path):
     table = pa.table({"a": [1, 2, 3], "t": pa.array([0, 2**62, 5], pa.timestamp("s"))})
 
@@ -300,10 +283,9 @@ def test_a_socket_sends_rows_and_what_is_no_row_is_named(tmp_path):
             writer.write_table(table)
             writer.write_table(table)
 
-    thread = arrow_server(tmp_path, send)
-    source = ArrowSocket(f"unix:{tmp_path / 's'}", skip=1)
-    found = [*source.records(never)]
-    thread.join()
+    with sent(send, tmp_path / "s") as address:
+        source = ArrowSocket(address, skip=1)
+        found = [*source.records(never)]
     assert [one.values.get("a") for one in found] == [None, 3, 1, None, 3]
     assert [one.place for one in found] == [
         f"row {n} of unix:{tmp_path / 's'} (the first is row 0)" for n in (1, 2, 3, 4, 5)
@@ -314,8 +296,8 @@ def test_a_socket_sends_rows_and_what_is_no_row_is_named(tmp_path):
     assert source.position() == {"rows": 6}
 
 
-@pytest.mark.parametrize("sent", ["nothing", "half", "other"])
-def test_a_socket_that_breaks_off_is_named(sent, tmp_path):
+@pytest.mark.parametrize("what", ["nothing", "half", "other"])
+def test_a_socket_that_breaks_off_is_named(what, tmp_path):
     table = pa.table({"a": np.arange(3000)})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -323,11 +305,12 @@ def test_a_socket_that_breaks_off_is_named(sent, tmp_path):
         writer.write_table(table)
     content = sink.getvalue().to_pybytes()
     part = {"nothing": b"", "half": content[: len(content) * 2 // 3], "other": b"GET / HTTP/1.1\n"}
-    thread = arrow_server(tmp_path, lambda connection: connection.sendall(part[sent]))
-    count = "3,000" if sent == "half" else "0"
-    with pytest.raises(ValueError, match=f"broke off in it after {count} rows: ."):
-        rows(ArrowSocket(f"unix:{tmp_path / 's'}"), never)
-    thread.join()
+    broken = f"broke off in it after {'3,000' if what == 'half' else '0'} rows: ."
+    with (
+        sent(part[what], tmp_path / "s") as address,
+        pytest.raises(ValueError, match=broken),
+    ):
+        rows(ArrowSocket(address), never)
 
 
 def test_waiting_for_a_socket_can_be_given_up(tmp_path):
@@ -335,12 +318,11 @@ def test_waiting_for_a_socket_can_be_given_up(tmp_path):
     source.go_to({"rows": 7})
     assert rows(source) == []  # nobody listens
     done = threading.Event()
-    thread = arrow_server(tmp_path, lambda _: done.wait(30))
-    source = ArrowSocket(f"unix:{tmp_path / 's'}")
-    source.go_to({"rows": 7})
-    assert rows(source) == []  # somebody does, and sends nothing
-    done.set()
-    thread.join()
+    with sent(lambda _: done.wait(30), tmp_path / "s") as address:
+        source = ArrowSocket(address)
+        source.go_to({"rows": 7})
+        assert rows(source) == []  # somebody does, and sends nothing
+        done.set()
 
 
 def test_nobody_is_waited_for_without_end(tmp_path, monkeypatch):

@@ -719,7 +719,9 @@ class TablePreprocessor(Component):
         >>> seen.audit_[0].remarks
         "'NA' counts as no value"
         """
-        self._readings = self._read().remarked(remarks)
+        readings = self._read()
+        check_names(list(remarks), list(readings.columns), "The table")
+        self._readings = readings.remarked(remarks)
 
     def _found(self, view: TableView, names: Sequence[str], y: Any) -> Readings:
         """Find out what columns are."""

@@ -80,7 +80,9 @@ class TableView:
 
 
 def read_once(view: TableView, costly: Callable[[str, Numbers | Levels], bool]) -> TableView:
-    """Look at a table whose costly columns are read once, by whoever is the first to look at them.
+    """Look at a table of which costly columns are kept, once somebody has read one wholly.
+
+    Rows of such a column are then cut from what is kept.
 
     Parameters
     ----------
@@ -112,7 +114,7 @@ def read_once(view: TableView, costly: Callable[[str, Numbers | Levels], bool]) 
 
 
 def _rows_of(column: Numbers | Levels, start: int, stop: int) -> Numbers | Levels:
-    """Return some rows of a column, as if they had been read alone.
+    """Return some rows of a column, with no levels but theirs.
 
     Examples
     --------

@@ -536,8 +536,8 @@ class ArrowSocket(_Once):
             )
         if host != "localhost" and not _is_loopback(host):
             raise ValueError(
-                f"{address!r} is on another machine: rows come unencrypted and from anyone there. "
-                "Use localhost, with a tunnel if they come from elsewhere."
+                f"{address!r} may be another machine: rows come unencrypted and from anyone there. "
+                "Use localhost or 127.0.0.1, with a tunnel if they come from elsewhere."
             )
         self._family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._where = (host, int(port))

@@ -72,7 +72,8 @@ def read_tables(
     r"""Read a file, a folder or a glob of files as a sequence of small tables.
 
     Files are read one after the other in the sorted order of their names, by one thread and with
-    bounded readahead (32 MiB for CSV), so that the memory used does not depend on their size.
+    bounded readahead, so that the memory used does not depend on their size. (CSV: 32 blocks of
+    1 MiB, or of a MiB for each 1,024 columns where there are more than 2,048.)
 
     Parameters
     ----------
@@ -184,7 +185,7 @@ class FileColumns(NamedTuple):
         differing: dict[str, ReadError] = {}
         for file in files:
             found = {field.name: field for field in _fields_of(file)}
-            fields = fields or found
+            fields = found if file is files[0] else fields
             if found.keys() != fields.keys():
                 missing, new = fields.keys() - found.keys(), found.keys() - fields.keys()
                 differs = (("lacks", sorted(missing)), ("adds", sorted(new)))

@@ -315,9 +315,9 @@ class RowReader(Recorded):
         if kind == "boolean":
             if record.is_text:
                 value = _TRUTH.get(str(value).lower(), value)
-            if not isinstance(value, bool):
+            if not isinstance(value, bool | np.bool_):
                 raise BadRowError(f"the target {value!r} is no truth value, as those before are.")
-            return kind, value
+            return kind, bool(value)
         try:
             number = _number(value, self.target, record.is_text)
         except BadRowError:
@@ -367,7 +367,7 @@ class RowReader(Recorded):
             if value.strip().lstrip("+-").isdigit():
                 return "integer"
             return "text" if self.task == "classification" else "number"
-        if isinstance(value, bool):
+        if isinstance(value, bool | np.bool_):
             return "boolean"
         if isinstance(value, int):
             return "integer"

@@ -1,11 +1,14 @@
 """Streams without end: memory and the cost of a row stay flat, and counters do not overflow.
 
 *Length.* Rows come in pieces. After each tenth of them the memory of the process is read, and what
-a row costs. In the middle the model is saved and loaded. Both go on, and must end alike, to the
-last bit of their states.
+a row costs. In the middle the model is saved and loaded. Both learn up to 30,000 rows more, and
+must then be alike, to the last bit of their states. A run of hours may be made in parts: with
+``--go-on FOLDER`` each run begins with the model at which the last one ended, as after a restart.
+Memory is then compared with that of the first run; the cost of a row with the beginning of the same
+run, as machines are not equally fast each day.
 
-*Counters.* The numbers of rows and steps of a model that has learned some thousands are set to just
-below 2^31 and 2^53, as after years. It then learns past these, is saved, loaded, and learns more.
+*Counters.* All numbers in a model that are that of its rows are set to just below 2^31 and 2^53, as
+after years. It then learns past these, is saved, loaded, and learns more.
 No counter may fall, that of rows must be larger by the rows, and all answers finite. (Not so the
 default of tables, whose counters belong to the weights in its sums.)
 
@@ -13,14 +16,18 @@ To run it (Linux):
 
     python reliability/length.py                     # long: 100,000,000 rows for each model
     python reliability/length.py --short             # some thousands
+    python reliability/length.py --models "default of streams" --rows 25000000 --go-on /tmp/parts
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import _rig  # one thread, before numpy reads the variables
@@ -33,6 +40,9 @@ from mercer.kernels import Gaussian
 KERNEL, WIDTH, PIECE = Gaussian(1.0), 3, 5_000
 #: Growth that counts as flat: of memory after a fifth of the rows, and of what a row costs.
 GROWTH, DEARER = 1.05, 1.5
+_ALIKE = 6  # pieces that a model from a file learns beside the one that was saved
+_FEW = 400  # pieces up to which growth says nothing
+_MEMORY, _COST = "memory at the end / after a fifth", "cost of a row, last / first"
 MODELS: dict[str, Callable[[], Any]] = {
     "default of tables": lambda: KernelClassifier(expansion=Auto(), random_state=0),
     "default of streams": lambda: KernelClassifier(random_state=0),
@@ -69,53 +79,72 @@ def memory_mib() -> float:
         return int(file.read().split()[1]) * 4096 / 2**20
 
 
-def lengthened(name: str, n_pieces: int) -> dict[str, Any]:
-    """Learn many pieces; what the table says of it."""
-    model, again, seen = MODELS[name](), None, []
-    path, asked = _rig.scratch() / "middle.mercer", rows(name, 10**9, 50)[0]
-    began, tenth, broken = time.process_time(), max(n_pieces // 10, 1), []
-    for number in range(n_pieces):
+def lengthened(name: str, n_pieces: int, folder: Path | None) -> dict[str, Any]:
+    """Learn many pieces; what the table says of it, and of earlier parts in the folder."""
+    model, before = _begun(name, folder)
+    asked, seen, broken = rows(name, 10**9, 50)[0], [], []
+    began, tenth, middle = time.process_time(), max(n_pieces // 10, 1), n_pieces // 2
+    for at in range(n_pieces):
+        number = before["cases"] // PIECE + at
         learn(name, model, number, PIECE)
-        if number == n_pieces // 2 and n_pieces <= _ALIKE:
+        if at == middle:
+            after = range(number + 1, number + 1 + min(_ALIKE, n_pieces - middle))
             model.predict(asked)  # what was put off is learned before both go on
-            model.save(path)
-            again = load_model(path)
-        elif again is not None:
-            learn(name, again, number, PIECE)
-        if (number + 1) % tenth == 0:
-            _ask(model, again, asked)
+            alike = _rig.each_case(partial(_goes_on, name, model, after), [number])
+            broken += [words for _, words in alike.broken]
+        if (at + 1) % tenth == 0:
+            model.predict(asked)
             seen.append((memory_mib(), (time.process_time() - began) / tenth / PIECE))
             began = time.process_time()
-    _ask(model, again, asked)
-    if again is not None and _rig.digest(again) != _rig.digest(model):
-        broken.append("the model from the file is another at the end")
     if not np.isfinite(np.asarray(model.predict(asked), np.float64)).all():
         broken.append("an answer is not finite")
     settled = seen[2:] or seen
-    grown = settled[-1][0] / settled[0][0]
+    first = before.get("first", settled[0][0])
+    grown = settled[-1][0] / first
     dearer = np.mean([cost for _, cost in settled[-3:]]) / np.mean([c for _, c in settled[:3]])
-    if n_pieces > _ALIKE:  # few rows: caches and races are what grows
-        broken += ["memory grows"] * (grown > GROWTH) + ["rows cost more and more"] * (
-            dearer > DEARER
-        )
-    return {
+    if n_pieces > _FEW:  # few rows: caches and races are what grows
+        broken += ["memory grows"] * (grown > GROWTH)
+        broken += ["rows cost more and more"] * (dearer > DEARER)
+    row = {
         "what": name,
-        "cases": n_pieces * PIECE,
-        "broken": len(broken),
-        "memory at the end / after a fifth": float(grown),
-        "cost of a row, last / first": float(dearer),
-        "how they ended": "; ".join(broken) or "flat",
+        "cases": before["cases"] + n_pieces * PIECE,
+        "broken": before["broken"] + len(broken),
+        _MEMORY: max(before.get(_MEMORY, 0.0), float(grown)),
+        _COST: max(before.get(_COST, 0.0), float(dearer)),
+        "how they ended": "; ".join([*before["words"], *broken]) or "flat",
     }
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
+        model.save(_part(name, folder))
+        kept = row | {"first": first, "words": [*before["words"], *broken]}
+        _part(name, folder).with_suffix(".json").write_text(json.dumps(kept))
+    return row
 
 
-def _ask(model: Any, again: Any, asked: np.ndarray) -> None:
-    """Let both solve for what they have learned."""
-    for one in (model, again):
-        if one is not None:
-            one.predict(asked)
+def _part(name: str, folder: Path) -> Path:
+    return folder / f"{name.replace(' ', '_')}.mercer"
 
 
-_ALIKE = 400  # pieces up to which a second model goes on from the file
+def _begun(name: str, folder: Path | None) -> tuple[Any, dict[str, Any]]:
+    """The model that an earlier part left, or a new one, and what the table says so far."""
+    if folder is None or not _part(name, folder).exists():
+        return MODELS[name](), {"cases": 0, "broken": 0, "words": []}
+    said = json.loads(_part(name, folder).with_suffix(".json").read_text())
+    return load_model(_part(name, folder)), said
+
+
+def _goes_on(name: str, model: Any, numbers: range, case: int) -> str:
+    """Let a model and the one from its file learn on, in a child process, and compare them."""
+    path = _rig.scratch() / "middle.mercer"
+    model.save(path)
+    both = model, load_model(path)
+    for one in both:
+        for number in numbers:
+            learn(name, one, number, PIECE)
+        one.predict(rows(name, 10**9, 50)[0])
+    if _rig.digest(both[0]) != _rig.digest(both[1]):
+        raise RuntimeError(f"the model from the file is another after piece {case}")
+    return "alike"
 
 
 def counted(name: str, start: int) -> str:
@@ -175,20 +204,20 @@ def main(arguments: list[str]) -> int:
     parser = _rig.parser(__doc__)
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
     parser.add_argument("--rows", type=int)
+    parser.add_argument("--go-on", type=Path, metavar="FOLDER", help="of the parts of a long run")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     report = _rig.Report("length", options)
     n = options.rows or (20_000 if options.short else 100_000_000)
     for name in options.models:
-        row = lengthened(name, max(n // PIECE, 2))
+        row = lengthened(name, max(n // PIECE, 2), options.go_on)
         report.add(row, row["broken"])
         if name == "default of tables":
             continue
         tally = _rig.Tally()
         for bits in (31, 53):
             tally.add(bits, *_rig.one(lambda bits: counted(name, 2**bits), bits))
-        empty = {"memory at the end / after a fifth": "", "cost of a row, last / first": ""}
-        report.add_tally(f"{name}: counters at 2^31, 2^53", tally, **empty)
+        report.add_tally(f"{name}: counters at 2^31, 2^53", tally, **{_MEMORY: "", _COST: ""})
     return report.end()
 
 

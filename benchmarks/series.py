@@ -12,9 +12,16 @@ the second case the neighbours of the test rows are learned.
 *Peers* are scikit-learn's SVC (SVR for California), on standardised inputs, and LightGBM.
 
 Errors are in %. For California they are the mean squared error divided by the variance.
+
+To run it:
+
+    python benchmarks/series.py                 # all; a quarter of an hour
+    python benchmarks/series.py --sets elec2    # this again, others are kept
 """
 
 from __future__ import annotations
+
+import argparse
 
 import _common
 import _default_sets
@@ -88,9 +95,14 @@ def measure(name, size, seed):
 
 
 def main():
-    rows = []
-    for name, size in SETS.items():
-        found = [measure(name, size, seed) for seed in SEEDS]
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
+    options = parser.parse_args()
+    rows = [row for row in _common.published("series") if row["data"] not in options.sets]
+    for name in options.sets:
+        found = [measure(name, SETS[name], seed) for seed in SEEDS]
         for split in found[0]:
             several = [one[split] for one in found]
             blocks = sorted({one.pop("block") for one in several})
@@ -104,6 +116,7 @@ def main():
                 }
             )
             print(rows[-1], flush=True)
+    rows.sort(key=lambda row: list(SETS).index(row["data"]))
     _common.publish("series", rows, words_on(rows))
 
 

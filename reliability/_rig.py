@@ -99,18 +99,38 @@ class Report:
         if options.keep and some:
             sys.exit(f"Only whole rows are kept: not --keep with --{', --'.join(some)}.")
         self._place = RESULTS / f"{rig}.json" if options.keep else None
+        self._source = {"commit": _commit(), "environment": _environment()} if options.keep else {}
         self._names, self._begun = names, time.monotonic()
-        self._rows: list[dict[str, Any]] = []
         self._broken = 0
 
     def add(self, row: dict[str, Any], n_broken: int) -> None:
-        """Add a row of the table."""
+        """Add a row of the table, and keep it if wanted: a run that is killed loses no other."""
         now = time.monotonic()
-        self._rows.append({"row": row, "hours": round((now - self._begun) / 3600, 4)})
-        self._begun = now
+        hours, self._begun = round((now - self._begun) / 3600, 4), now
         self._broken += n_broken
         said = (f"{v:.4g}" if isinstance(v, float) else v for v in row.values())
         print(", ".join(map("{}: {}".format, row, said)), flush=True)
+        if self._place is not None:
+            self._keep(self._place, {"row": row, "hours": hours, **self._source})
+
+    def _keep(self, place: Path, one: dict[str, Any]) -> None:
+        """Put a row in its place among those of other runs, one process at a time."""
+        import fcntl
+
+        from mercer.model_file import replacing
+
+        RESULTS.mkdir(exist_ok=True)
+        folder = os.open(RESULTS, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            kept = json.loads(place.read_text()) if place.exists() else []
+            rows = {_words(each["row"]): each for each in [*kept, one]}
+            names = self._names
+            kept = [each for words, each in rows.items() if names is None or words[0] in names]
+            with replacing(place) as temporary:
+                temporary.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        finally:
+            os.close(folder)
 
     def add_tally(self, what: str, tally: Tally, **more: Any) -> None:
         """Add how cases ended, and print what broke."""
@@ -122,16 +142,7 @@ class Report:
             print("  ", case, said, flush=True)
 
     def end(self) -> int:
-        """Keep the rows if wanted, each with where it comes from; 1 if anything broke."""
-        if self._place is not None:
-            RESULTS.mkdir(exist_ok=True)
-            before = json.loads(self._place.read_text()) if self._place.exists() else []
-            now = {"commit": _commit(), "environment": _environment()}
-            rows = {_words(one["row"]): one for one in before}
-            rows |= {_words(one["row"]): {**one, **now} for one in self._rows}
-            names = self._names
-            kept = [one for words, one in rows.items() if names is None or words[0] in names]
-            self._place.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        """Exit code of the rig: 1 if anything broke."""
         return int(self._broken > 0)
 
 

@@ -167,11 +167,12 @@ def main(arguments: list[str]) -> int:
     """Run the steps and say how far they went."""
     parser = _rig.parser(__doc__)
     parser.add_argument("--steps", type=int, help="of each kernel, data, type and tolerance")
+    parser.add_argument("--kernels", nargs="+", choices=list(KERNELS), default=list(KERNELS))
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     n = options.steps or (50 if options.short else 16_000)
     report = _rig.Report("komp", options, names=KERNELS)
-    for kernel, data, dtype in itertools.product(KERNELS, DATA, (np.float64, np.float32)):
+    for kernel, data, dtype in itertools.product(options.kernels, DATA, (np.float64, np.float32)):
         row = row_of(kernel, data, dtype, n)
         report.add(row, row["beyond the tolerance"])
     return report.end()

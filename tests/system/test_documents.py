@@ -5,6 +5,7 @@ import importlib.util
 import json
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -101,6 +102,13 @@ def test_benchmark_page_is_what_the_results_say():
     """docs/benchmarks.md is written by benchmarks/run.py and by nothing else."""
     with benchmark_scripts.scripts("run") as found:
         assert (DOCS / "benchmarks.md").read_text() == found.run.page()
+
+
+def test_reliability_page_is_what_the_rigs_found():
+    """docs/reliability.md is written by reliability/run.py and by nothing else."""
+    command = [sys.executable, "-c", "import run; print(run.page(), end='')"]
+    done = subprocess.run(command, cwd=ROOT / "reliability", capture_output=True, check=True)
+    assert (DOCS / "reliability.md").read_bytes() == done.stdout
 
 
 def test_numbers_of_the_risk_page_are_those_of_the_experiment():

@@ -36,6 +36,7 @@ LINES = {
     "mercer, KOMP, last iterate": ("#E69F00", (0, (4, 1.5)), 1.4),
     "River, adaptive random forest": ("#0072B2", "-", 1.4),
     "River, streaming random patches": ("#56B4E9", "-", 1.4),
+    "CapyMOA, streaming random patches": ("#56B4E9", (0, (4, 1.5)), 1.4),
     "River, Hoeffding adaptive tree": ("#009E73", (0, (1.2, 1.2)), 1.4),
     "River, kNN with ADWIN": ("#CC79A7", "-", 1.4),
     "River, kNN": ("#CC79A7", "-", 1.4),
@@ -103,7 +104,9 @@ def draw(stream, words, rows, runs):
         if stopped:
             axis.plot(ends[-1] * part, values[-1], "x", color=color, ms=8, mew=2, zorder=4)
         text = f"{row[kind]:.3g}" if numbers else f"{row[kind]:.1f} %"
-        text += f"  {name.replace('River, ', '')}, {row['rows / CPU s']:,.0f} rows/s"
+        text += f"  {name.replace('River, ', '')}"
+        if row["rows / CPU s"] != "-":  # measured beside other work
+            text += f", {row['rows / CPU s']:,.0f} rows/s"
         labels.append((float(values[-1]), text + stopped, color))
     if numbers:
         highest = min(highest, 2.5 * np.median([label[0] for label in labels]) + lowest)

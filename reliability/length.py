@@ -42,6 +42,7 @@ KERNEL, WIDTH, PIECE = Gaussian(1.0), 3, 5_000
 GROWTH, DEARER = 1.05, 1.5
 _ALIKE = 6  # pieces that a model from a file learns beside the one that was saved
 _FEW = 400  # pieces up to which growth says nothing
+_COUNTERS = "{}: counters at 2^31, 2^53"
 _MEMORY, _COST = "memory at the end / after a fifth", "cost of a row, last / first"
 MODELS: dict[str, Callable[[], Any]] = {
     "default of tables": lambda: KernelClassifier(expansion=Auto(), random_state=0),
@@ -207,7 +208,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--go-on", type=Path, metavar="FOLDER", help="of the parts of a long run")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
-    report = _rig.Report("length", options)
+    names = [*MODELS, *map(_COUNTERS.format, MODELS)]
+    report = _rig.Report("length", options, names=names)
     n = options.rows or (20_000 if options.short else 100_000_000)
     for name in options.models:
         row = lengthened(name, max(n // PIECE, 2), options.go_on)
@@ -217,7 +219,7 @@ def main(arguments: list[str]) -> int:
         tally = _rig.Tally()
         for bits in (31, 53):
             tally.add(bits, *_rig.one(lambda bits: counted(name, 2**bits), bits))
-        report.add_tally(f"{name}: counters at 2^31, 2^53", tally, **{_MEMORY: "", _COST: ""})
+        report.add_tally(_COUNTERS.format(name), tally, **{_MEMORY: "", _COST: ""})
     return report.end()
 
 

@@ -28,7 +28,7 @@ from mercer import (
 from mercer.estimators.fitting import Given
 from mercer.estimators.start import Plan
 from mercer.exceptions import DivergenceError, NothingLearnedWarning
-from mercer.expansions import KOMP, Auto, Full, Stream
+from mercer.expansions import KOMP, Auto, Full, RandomFeatures, Stream
 from mercer.kernels import Gaussian, Laplacian, Linear, Polynomial
 from mercer.losses import Hinge, Huber, LeastSquaresMargin, Logistic, Quantile, Softmax
 from mercer.schedules import PowerDecay
@@ -944,3 +944,32 @@ def test_a_frame_of_other_width_with_text_is_named():
     rows = pd.DataFrame(X).assign(town="Bern")
     with pytest.raises(ValueError, match=f"have {X.shape[1] + 1} columns.* learned {X.shape[1]}"):
         model.predict(rows)
+
+
+@pytest.mark.parametrize(
+    ("loss", "scale", "weights"),
+    [
+        ("least_squares", 1e200, None),
+        ("least_squares", 1.0, 1e308),
+        (Quantile([0.1, 0.9]), 2e307, None),
+    ],
+)
+def test_scores_of_enormous_numbers_are_refused(loss, scale, weights):
+    model = KernelRegressor(loss, kernel=KERNEL, expansion=KOMP(max_size=5)).fit(X, X[:, 0])
+    weights = None if weights is None else np.full(len(X), weights)
+    with pytest.raises(ValueError, match="beyond what numbers hold"):
+        model.score(X, X[:, 0] * scale, weights)
+
+
+def test_a_weight_of_one_row_that_is_no_number_is_named():
+    model = NoveltyDetector(0.2, kernel=KERNEL, expansion=KOMP(max_size=5)).fit(X)
+    for bad in (np.ones(3), 10**400, "x", None):
+        with pytest.raises(ValueError, match="`sample_weight`"):
+            model.learn_one(X[0], sample_weight=bad)
+
+
+def test_expansions_and_sizes_that_are_arrays_are_named():
+    with pytest.raises(ValueError, match="`expansion` must"):
+        KernelRegressor(expansion=np.ones(3)).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="`block_size` must"):
+        RandomFeatures(block_size=np.ones(3))

@@ -584,7 +584,7 @@ class Plan(NamedTuple):
 
 
 def _check_block_size(name: str, value: Any) -> None:
-    if value != "auto":
+    if not isinstance(value, str) or value != "auto":
         check_integer(name, value, low=1, high=2**24)
 
 
@@ -1352,7 +1352,7 @@ def as_expansion(value: object) -> Expansion:
     """
     if isinstance(value, Expansion):
         return value
-    if value == "random_features":
+    if isinstance(value, str) and value == "random_features":
         return RandomFeatures(block_size="auto")
     names: dict[str, type[Expansion]] = {
         "auto": Auto,

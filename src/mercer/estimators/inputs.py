@@ -90,6 +90,11 @@ def check_weights(sample_weight: Any, n_rows: int, *, some: bool = False) -> Arr
         return np.ones(n_rows)
     try:
         weights = np.asarray(sample_weight, dtype=np.float64)
+    except OverflowError:
+        raise ValueError(
+            "`sample_weight` must be finite, got an integer beyond 1e308. Divide all weights by "
+            "one number."
+        ) from None
     except (TypeError, ValueError):
         cells = [
             np.nan if says_nothing(one) else one

@@ -203,7 +203,7 @@ def learn_as_batch(model: Any, x: Any, y: Any, sample_weight: float, **options: 
         return
     if model.roles_ is not None and isinstance(x, Mapping):
         table = {name: [cell] for name, cell in x.items()}
-        model.partial_fit(table, y, sample_weight=np.array([float(sample_weight)]), **options)
+        model.partial_fit(table, y, sample_weight=[sample_weight], **options)
         return
     if isinstance(x, Mapping) and learn_text(model, x, y, sample_weight, **options):
         return
@@ -227,7 +227,7 @@ def learn_as_batch(model: Any, x: Any, y: Any, sample_weight: float, **options: 
     with warnings.catch_warnings():
         # The row needs no names: it was put in the order of the columns above.
         warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-        model.partial_fit(row, y, sample_weight=np.array([float(sample_weight)]), **options)
+        model.partial_fit(row, y, sample_weight=[sample_weight], **options)
     remember_names(model, x)
 
 
@@ -269,8 +269,7 @@ def _learn_first(model: Any, x: Any, y: Any, sample_weight: float, **options: An
         raise ValueError(
             f"A row must be a vector of numbers, or a dict of them, got shape {row.shape}."
         )
-    weight = np.array([float(sample_weight)])
-    model.partial_fit(row[np.newaxis], y, sample_weight=weight, **options)
+    model.partial_fit(row[np.newaxis], y, sample_weight=[sample_weight], **options)
     model._row_names = names
 
 

@@ -519,14 +519,29 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         Raises
         ------
         ValueError
-            If ``y`` has another shape than the learned targets.
+            If ``y`` has another shape than the learned targets, or its squares or the sum of the
+            weights are beyond what numbers hold.
         """
         scores = self.scores(X)
         y, predicted, loss = self.in_numbers(y), self.targets_.predict(scores), self.loss_
         if not isinstance(loss, Quantile) or loss.n_scores(1) == 1:
-            return float(r2_score(y, predicted, sample_weight=sample_weight))
+            with np.errstate(over="ignore", invalid="ignore"):
+                score = r2_score(y, predicted, sample_weight=sample_weight)
+            return _finite(score, len(predicted))
         targets = finite_or_where(
             lambda: check_array(y, dtype=np.float64, ensure_2d=False, input_name="y"), None, y
         )
         weights = check_weights(sample_weight, len(predicted))
-        return loss.explained(targets, predicted, weights)
+        with np.errstate(over="ignore", invalid="ignore"):
+            score = loss.explained(targets, predicted, weights)
+        return _finite(score, len(predicted))
+
+
+def _finite(score: float, n_rows: int) -> float:
+    """Refuse a score of enormous numbers; of fewer than two rows it may be NaN."""
+    if n_rows > 1 and not math.isfinite(score):
+        raise ValueError(
+            "Squares of the targets or predictions, or the sum of the weights, are beyond what "
+            "numbers hold. Learn and score targets in a larger unit, or give smaller weights."
+        )
+    return float(score)

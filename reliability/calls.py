@@ -120,7 +120,7 @@ _OURS = str(_rig.ROOT / "src")
 #: What NumPy says of values that are no numbers, and Python of a function with other arguments.
 _NOT_OURS = (
     *("could not convert", "setting an array element", "must be a string or a real number"),
-    "__call__() missing",
+    *("__call__() missing", "takes exactly", "positional arguments but", "has no len()"),
 )
 Random = np.random.Generator
 
@@ -313,7 +313,8 @@ def call(case: int) -> str:
     """Make the call of a case; how it ended."""
     rng = np.random.default_rng([54, case])
     name = list(MODELS)[rng.integers(len(MODELS))]
-    model = copy.deepcopy(fitted(name)) if rng.random() < 0.85 else MODELS[name]()
+    # A copy: other cases have the same kernel and expansion, and parameters of these are set.
+    model = copy.deepcopy(fitted(name) if rng.random() < 0.85 else MODELS[name]())
     is_fitted = hasattr(model, "n_features_in_")
     if rng.random() < 0.2:
         some = sorted(model.get_params())

@@ -947,18 +947,30 @@ def test_a_frame_of_other_width_with_text_is_named():
 
 
 @pytest.mark.parametrize(
-    ("loss", "scale", "weights"),
-    [
-        ("least_squares", 1e200, None),
-        ("least_squares", 1.0, 1e308),
-        (Quantile([0.1, 0.9]), 2e307, None),
-    ],
+    ("loss", "scale"), [("least_squares", 1e200), (Quantile([0.1, 0.9]), 2e307)]
 )
-def test_scores_of_enormous_numbers_are_refused(loss, scale, weights):
+def test_scores_of_enormous_numbers_are_refused(loss, scale):
     model = KernelRegressor(loss, kernel=KERNEL, expansion=KOMP(max_size=5)).fit(X, X[:, 0])
-    weights = None if weights is None else np.full(len(X), weights)
     with pytest.raises(ValueError, match="beyond what numbers hold"):
-        model.score(X, X[:, 0] * scale, weights)
+        model.score(X, X[:, 0] * scale)
+
+
+def test_enormous_weights_are_refused():
+    model = KernelRegressor(kernel=KERNEL, expansion=KOMP(max_size=5)).fit(X, X[:, 0])
+    for learn in (model.fit, model.partial_fit, model.score):
+        with pytest.raises(ValueError, match=r"at most 1e\+100"):
+            learn(X, X[:, 0], np.full(len(X), 1.1e100))
+    with pytest.raises(ValueError, match=r"at most 1e\+100"):
+        model.learn_one(X[0], 0.0, sample_weight=1.1e100)
+
+
+def test_more_threads_than_there_can_be_are_not_begun():
+    rows = np.linspace(0.0, 1.0, 60)[:, np.newaxis]
+    few, many = (
+        KernelRegressor(expansion="auto", n_jobs=n, random_state=0).fit(rows, rows[:, 0] ** 2)
+        for n in (1, 10**9)
+    )
+    assert np.array_equal(few.predict(rows), many.predict(rows))
 
 
 def test_a_weight_of_one_row_that_is_no_number_is_named():
@@ -973,3 +985,8 @@ def test_expansions_and_sizes_that_are_arrays_are_named():
         KernelRegressor(expansion=np.ones(3)).fit(X, X[:, 0])
     with pytest.raises(ValueError, match="`block_size` must"):
         RandomFeatures(block_size=np.ones(3))
+
+
+def test_a_verbosity_that_is_no_number_is_named():
+    with pytest.raises(ValueError, match="`verbose` must be an integer"):
+        KernelRegressor(kernel=KERNEL, expansion="komp", verbose=np.ones(3)).fit(X, X[:, 0])

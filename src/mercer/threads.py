@@ -31,6 +31,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _MOST_WORKERS = 16
+_MOST_THREADS = 256  # of `n_jobs`, whatever it says
 # Seconds after which a thread lets others into the interpreter.
 _TURN = 5e-4
 # Pieces below which a second thread is not worth waking.
@@ -240,7 +241,7 @@ def jobs(n_jobs: int | None) -> Iterator[None]:
     from joblib import effective_n_jobs  # it takes a while to import
 
     check_jobs(n_jobs)
-    n = 1 if n_jobs == 1 else effective_n_jobs(n_jobs)
+    n = 1 if n_jobs == 1 else min(effective_n_jobs(n_jobs), _MOST_THREADS)
     token = _JOBS.set(_JOBS.get() if n_jobs is None and n == 1 else n)
     try:
         with one_blas_thread(), _QUICK_TURNS if (_JOBS.get() or 1) > 1 else nullcontext():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
@@ -16,7 +15,7 @@ from sklearn.utils.validation import column_or_1d
 
 from mercer.component import own_copy
 from mercer.estimators.fitting import Data, Given, LossEstimator
-from mercer.estimators.inputs import check_weights
+from mercer.estimators.inputs import HEAVIEST, check_weights
 from mercer.estimators.one_row import learn_as_batch, learn_target, score_one
 from mercer.estimators.start import Plan
 from mercer.estimators.targets import (
@@ -433,7 +432,7 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
         if (
             entry is None
             or self.class_weight is not None
-            or not 0.0 <= sample_weight < math.inf
+            or not 0.0 <= sample_weight <= HEAVIEST
             or not self._is_tuned()
         ):
             return self._learn_slowly(x, y, sample_weight)

@@ -835,6 +835,8 @@ class KernelEstimator(Estimator):
         check_jobs(self.n_jobs)
         if not isinstance(self.shuffle, bool | np.bool_):
             raise ValueError(f"`shuffle` must be True or False, got {self.shuffle!r}.")
+        if not isinstance(self.verbose, bool | np.bool_):
+            check_integer("verbose", self.verbose, low=0)
         if not isinstance(self.step_size, str):
             as_schedule(self.step_size)
         else:

@@ -366,7 +366,7 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
         if not isinstance(self.normalize_y, bool | np.bool_):
             raise ValueError(f"`normalize_y` must be True or False, got {self.normalize_y!r}.")
         as_kernel(self.kernel)
-        if self.method != "features":
+        if not isinstance(self.method, str) or self.method != "features":
             as_method(self.method)
 
     def _check_rows(

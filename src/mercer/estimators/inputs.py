@@ -52,6 +52,8 @@ from mercer.validation import nearest, or_none, text
 Array = NDArray[np.float64]
 T = TypeVar("T")
 
+#: Largest weight of a row: sums of weighted squares stay finite.
+HEAVIEST = 1e100
 _SAMPLE = 1000  # rows looked at for length scales and step sizes
 # If one column has more than this share of the total variance, it alone decides distances.
 _ALONE = 0.999
@@ -92,8 +94,7 @@ def check_weights(sample_weight: Any, n_rows: int, *, some: bool = False) -> Arr
         weights = np.asarray(sample_weight, dtype=np.float64)
     except OverflowError:
         raise ValueError(
-            "`sample_weight` must be finite, got an integer beyond 1e308. Divide all weights by "
-            "one number."
+            f"`sample_weight` must be at most {HEAVIEST:g}, got an integer beyond."
         ) from None
     except (TypeError, ValueError):
         cells = [
@@ -113,10 +114,10 @@ def check_weights(sample_weight: Any, n_rows: int, *, some: bool = False) -> Arr
         raise ValueError(
             f"`sample_weight` must have shape ({n_rows},), one weight per row, got {weights.shape}."
         )
-    wrong_rows = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
+    wrong_rows = np.flatnonzero(~((weights >= 0.0) & (weights <= HEAVIEST)))
     if wrong_rows.size:
         raise ValueError(
-            "`sample_weight` must be finite and not negative: it has NaN, infinite or negative "
+            f"`sample_weight` must be finite and not negative, at most {HEAVIEST:g}: it has other "
             f"values in {wrong_rows.size:,} of {n_rows:,} rows, first {weights[wrong_rows[0]]:g} "
             f"in row {wrong_rows[0]}. A negative weight would drive the function away from its "
             "target; give rows that are not to count the weight 0."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +17,7 @@ from mercer.buffers import FIFO, Buffer, PerClassFIFO, as_buffer
 from mercer.component import own_copy
 from mercer.estimators.estimator import numeric_rows
 from mercer.estimators.fitting import Callback, Data, Given, KernelEstimator
-from mercer.estimators.inputs import check_weights
+from mercer.estimators.inputs import HEAVIEST, check_weights
 from mercer.estimators.one_row import learn_as_batch, learn_row, remember_names, score_one, vector
 from mercer.estimators.pairs import (
     FIFO_OF_50,
@@ -354,9 +353,10 @@ class KernelRanker(KernelEstimator):
         if not hasattr(self, "learner_") or not self._is_tuned():
             learn_as_batch(self, x, np.asarray([y]), sample_weight, group=groups)
             return self
-        if not 0.0 <= sample_weight < math.inf:
+        if not 0.0 <= sample_weight <= HEAVIEST:
             raise ValueError(
-                f"`sample_weight` must be finite and not negative, got {sample_weight!r}."
+                f"`sample_weight` must be finite and not negative, at most {HEAVIEST:g}, got "
+                f"{sample_weight!r}."
             )
         labels = self.targets_.labels.meet(np.asarray([y]))
         target = np.array([labels.encode([y])[0], group_numbers(groups, 1)[0]])

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array
 
 from mercer.component import own_copy
 from mercer.estimators.fitting import Data, Given, LossEstimator
-from mercer.estimators.inputs import check_weights, finite_or_where
+from mercer.estimators.inputs import HEAVIEST, check_weights, finite_or_where
 from mercer.estimators.one_row import learn_as_batch, learn_target, score_one
 from mercer.estimators.start import Plan, centre_of, mean_and_deviation, solves
 from mercer.estimators.targets import Numbers, Targets, curvature_at, target_unit, warn_of_targets
@@ -393,9 +393,10 @@ class KernelRegressor(RegressorMixin, LossEstimator):
             raise ValueError(
                 f"The target must be {known.n_targets} finite number(s), got shape {target.shape}."
             )
-        if not 0.0 <= sample_weight < math.inf:
+        if not 0.0 <= sample_weight <= HEAVIEST:
             raise ValueError(
-                f"`sample_weight` must be finite and not negative, got {sample_weight!r}."
+                f"`sample_weight` must be finite and not negative, at most {HEAVIEST:g}, got "
+                f"{sample_weight!r}."
             )
         if not self._is_tuned() or self._columns is not None:
             learn_as_batch(self, x, target[np.newaxis], sample_weight)
@@ -519,19 +520,19 @@ class KernelRegressor(RegressorMixin, LossEstimator):
         Raises
         ------
         ValueError
-            If ``y`` has another shape than the learned targets, or its squares or the sum of the
-            weights are beyond what numbers hold.
+            If ``y`` has another shape than the learned targets, or its squares are beyond what
+            numbers hold.
         """
         scores = self.scores(X)
         y, predicted, loss = self.in_numbers(y), self.targets_.predict(scores), self.loss_
+        weights = check_weights(sample_weight, len(predicted))
         if not isinstance(loss, Quantile) or loss.n_scores(1) == 1:
             with np.errstate(over="ignore", invalid="ignore"):
-                score = r2_score(y, predicted, sample_weight=sample_weight)
+                score = r2_score(y, predicted, sample_weight=weights)
             return _finite(score, len(predicted))
         targets = finite_or_where(
             lambda: check_array(y, dtype=np.float64, ensure_2d=False, input_name="y"), None, y
         )
-        weights = check_weights(sample_weight, len(predicted))
         with np.errstate(over="ignore", invalid="ignore"):
             score = loss.explained(targets, predicted, weights)
         return _finite(score, len(predicted))
@@ -541,7 +542,7 @@ def _finite(score: float, n_rows: int) -> float:
     """Refuse a score of enormous numbers; of fewer than two rows it may be NaN."""
     if n_rows > 1 and not math.isfinite(score):
         raise ValueError(
-            "Squares of the targets or predictions, or the sum of the weights, are beyond what "
-            "numbers hold. Learn and score targets in a larger unit, or give smaller weights."
+            "Squares of the targets or predictions are beyond what numbers hold. Learn and score "
+            "targets in a larger unit."
         )
     return float(score)

@@ -231,7 +231,7 @@ def jobs(n_jobs: int | None) -> Iterator[None]:
     ----------
     n_jobs : int or None
         As in scikit-learn: None for 1, unless a ``joblib.parallel_config`` or an outer context says
-        otherwise; -1 for all cores, -2 for all but one, and so on.
+        otherwise; -1 for all cores, -2 for all but one, and so on. At most 256 are begun.
 
     Raises
     ------

@@ -16,7 +16,7 @@ To run it (Linux):
 
     python reliability/length.py                     # long: 100,000,000 rows for each model
     python reliability/length.py --short             # some thousands
-    python reliability/length.py --models "default of streams" --rows 25000000 --go-on /tmp/parts
+    python reliability/length.py --models "default of streams" --rows 25000000 --go-on parts
 """
 
 from __future__ import annotations

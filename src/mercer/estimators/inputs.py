@@ -52,8 +52,8 @@ from mercer.validation import nearest, or_none, text
 Array = NDArray[np.float64]
 T = TypeVar("T")
 
-#: Largest weight of a row: sums of weighted squares stay finite.
-HEAVIEST = 1e100
+#: Largest weight of a row.
+HEAVIEST = float(np.finfo(np.float64).max)
 _SAMPLE = 1000  # rows looked at for length scales and step sizes
 # If one column has more than this share of the total variance, it alone decides distances.
 _ALONE = 0.999

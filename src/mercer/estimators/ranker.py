@@ -354,10 +354,7 @@ class KernelRanker(KernelEstimator):
             learn_as_batch(self, x, np.asarray([y]), sample_weight, group=groups)
             return self
         if not 0.0 <= sample_weight <= HEAVIEST:
-            raise ValueError(
-                f"`sample_weight` must be finite and not negative, at most {HEAVIEST:g}, got "
-                f"{sample_weight!r}."
-            )
+            check_weights([sample_weight], 1)  # which says why not
         labels = self.targets_.labels.meet(np.asarray([y]))
         target = np.array([labels.encode([y])[0], group_numbers(groups, 1)[0]])
         learn_row(self, vector(self, x), target, sample_weight)

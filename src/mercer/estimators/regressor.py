@@ -394,10 +394,7 @@ class KernelRegressor(RegressorMixin, LossEstimator):
                 f"The target must be {known.n_targets} finite number(s), got shape {target.shape}."
             )
         if not 0.0 <= sample_weight <= HEAVIEST:
-            raise ValueError(
-                f"`sample_weight` must be finite and not negative, at most {HEAVIEST:g}, got "
-                f"{sample_weight!r}."
-            )
+            check_weights([sample_weight], 1)  # which says why not
         if not self._is_tuned() or self._columns is not None:
             learn_as_batch(self, x, target[np.newaxis], sample_weight)
             return self

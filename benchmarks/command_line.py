@@ -25,7 +25,7 @@ def command(*words):
     """Run ``mercer``; CPU seconds and what it printed."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
-        [sys.executable, "-m", "mercer_app", *words], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "mercer", *words], capture_output=True, text=True, check=True
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout

@@ -34,6 +34,8 @@ from sklearn.model_selection import KFold
 
 USAGE = """
     python benchmarks/messy.py --kept messy-runs         # goes on where it was stopped
+    python benchmarks/messy.py --kept messy-runs --folds 1 --print       # a fold alone, then
+    python benchmarks/messy.py --kept messy-runs --untimed CatBoost      # others beside other work
     python benchmarks/messy.py --tables homes movies --methods mercer LightGBM --print
 """
 JUDGED, RIVAL = "mercer", "CatBoost"
@@ -47,7 +49,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Run:
-    """Losses of the test rows of each fold, and CPU seconds."""
+    """Losses of the test rows of each fold, and CPU seconds (NaN where other work went on)."""
 
     losses: list[np.ndarray]
     seconds: list[float]
@@ -76,7 +78,9 @@ def one_fold(messy: Messy, method: str, fold: int) -> tuple[np.ndarray, float]:
     return losses_of(messy, predicted, test), seconds
 
 
-def run(messy: Messy, name: str, method: str, n_folds: int, folder: Path | None) -> Run:
+def run(
+    messy: Messy, name: str, method: str, n_folds: int, folder: Path | None, timed: bool = True
+) -> Run:
     """Runs of some folds, some of them of an earlier call that kept them in a folder."""
     found = Run([], [])
     for fold in ORDER[:n_folds]:
@@ -86,6 +90,7 @@ def run(messy: Messy, name: str, method: str, n_folds: int, folder: Path | None)
                 losses, seconds = kept["losses"], float(kept["seconds"])
         else:
             losses, seconds = one_fold(messy, method, fold)
+            seconds = seconds if timed else np.nan
             if file is not None:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 np.savez(file, losses=losses, seconds=seconds)
@@ -122,7 +127,7 @@ def row_of(name: str, messy: Messy, runs: dict[str, Run]) -> Row:
     if {JUDGED, RIVAL} <= runs.keys():
         between = standard_errors(runs[JUDGED], runs[RIVAL])
         row["mercer - CatBoost, in standard errors"] = f"{between:+.1f}"
-    return row | {f"{method}: CPU s": float(np.mean(r.seconds)) for method, r in runs.items()}
+    return row | {f"{method}: CPU s": float(np.nanmean(r.seconds)) for method, r in runs.items()}
 
 
 def note_on(methods: Sequence[str], n_folds: int) -> str:
@@ -135,8 +140,9 @@ def note_on(methods: Sequence[str], n_folds: int) -> str:
         "on the two other folds. They were mended after a look at two of these, not at the third. "
         "The difference between mercer and CatBoost is that of the losses of the same test rows. "
         "It is shown in standard errors of its mean over all of them; below 0 mercer is better. "
-        "CPU seconds are of learning and predicting one fold. No setting is changed but the "
-        f"numbers of threads and the seeds. Versions: {versions}. The data are of {packages}."
+        "CPU seconds are of learning and predicting one fold, as means over the folds that ran "
+        "alone on the machine: at least one. No setting is changed but the numbers of threads and "
+        f"the seeds. Versions: {versions}. The data are of {packages}."
     )
 
 
@@ -149,6 +155,13 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--tables", nargs="+", choices=names, metavar="TABLE", default=names)
     parser.add_argument("--methods", nargs="+", choices=methods, default=methods)
     parser.add_argument("--folds", type=int, choices=range(1, N_FOLDS + 1), default=3)
+    parser.add_argument(
+        "--untimed",
+        nargs="+",
+        choices=methods,
+        default=[],
+        help="other work goes on while these run: only seconds of kept runs count",
+    )
     parser.add_argument("--data", help="folder of the data sets; default: MERCER_DATA")
     parser.add_argument("--kept", type=Path, help="folder for finished runs, to go on from")
     parser.add_argument("--print", action="store_true", help="print only, keep no results")
@@ -166,7 +179,10 @@ def main(arguments: Sequence[str]) -> None:
             print(f"{name}: the data are not here", flush=True)
             continue
         messy = _messy_tables.TABLES[name](data)
-        runs = {m: run(messy, name, m, options.folds, options.kept) for m in options.methods}
+        runs = {
+            m: run(messy, name, m, options.folds, options.kept, m not in options.untimed)
+            for m in options.methods
+        }
         rows.append(row_of(name, messy, runs))
         print(" ".join(str(cell) for cell in rows[-1].values()), flush=True)
     note = note_on(options.methods, options.folds)

@@ -23,14 +23,14 @@ PROGRAMS = {
     "from sklearn.svm import SVC": "from sklearn.svm import SVC",
     "from mercer import KernelClassifier": "from mercer import KernelClassifier",
 }
-ANSWERS = (
-    "mercer --version",
-    "mercer --help",
-    "mercer fitt",
-    "mercer fit --help",
-    "mercer fit table.csv --tagret y",
-    "mercer reproduce --help",
-)
+ANSWERS = {  # with the exit status of each
+    "mercer --version": 0,
+    "mercer --help": 0,
+    "mercer fitt": 2,
+    "mercer fit --help": 0,
+    "mercer fit table.csv --tagret y": 2,
+    "mercer reproduce --help": 0,
+}
 TARGET = 0.3  # s of CPU for each answer
 FIRST_FIT = """
 from mercer import KernelClassifier
@@ -58,9 +58,10 @@ def run(program, cache):
 def answer(command, cache):
     """CPU and wall seconds of the whole process of a command."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
-    program = [sys.executable, "-m", "mercer_app", *command.split()[1:]]
+    program = [sys.executable, "-m", "mercer", *command.split()[1:]]
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(program, env=environment, capture_output=True, check=False)
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == ANSWERS[command], (command, done)
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
 

@@ -32,7 +32,7 @@ import numpy as np
 from _default_run import cpu_time
 from _default_sets import SOURCES, load
 
-SETS = ("covtype", "mnist", "protein_casp")
+SETS = ("california", "protein_casp", "covtype")
 MODELLED = (2, 4, 8, 16)
 
 

@@ -1,6 +1,6 @@
 """Drawn tables whose answer is known, untuned: mercer, boosted trees, SVC and linear models.
 
-*Tables.* On each of them one of the peers finds the rule:
+*Tables.* Each is made for one kind of methods, such as trees, kernels or linear models:
 
 - *rules over codes*: nominal columns of 3 to 5 levels. Columns decide on concepts, and concepts on
   one of five classes, without exceptions. No combination of levels is there twice.

@@ -294,9 +294,10 @@ def notes(records: list[Row]) -> dict[str, str]:
         "suite_sets": (
             "Means over the seeds ± standard errors. If a peer has fewer seeds, mercer's error is "
             "divided by its on those that both have. Constants of mercer were chosen on these "
-            f"sets: {chosen}. Errors of the other sets were seen, too, when four things were "
-            "settled: how often metrics follow each other, up to how many rows fits are exact, "
-            "which parts larger tables get, and that there are trees. "
+            f"sets: {chosen}. Errors of the other sets were seen, too, when rules were settled: "
+            "how often metrics follow each other, up to how many rows fits are exact, which parts "
+            "larger tables get, how trees grow, what their gains tell the kernels, and which "
+            "Newton steps are kept. No set of this table is unseen. "
             f"{default_learner.words_on_code(records)}"
         ),
     }

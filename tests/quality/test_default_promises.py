@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from mercer import KernelClassifier, KernelRegressor, compact, load_model
 from mercer.default import DefaultLearner, Settings
@@ -188,6 +189,17 @@ def test_a_compact_model_gives_the_same_answers_and_learns_no_more(n, task, tmp_
             again.partial_fit(X, y)
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
         np.testing.assert_array_equal(again.fit(X, y).predict(X), model.predict(X))
+
+
+def test_parts_with_a_point_at_every_row_share_the_points():
+    X, y = load_digits(return_X_y=True)
+    model = KernelClassifier(random_state=0).fit(X[:600], y[:600])
+    for one in (model, pickle.loads(pickle.dumps(model)), compact(model)):
+        parts = [part for _, part in one.learner_.function.used if isinstance(part, GlobalPart)]
+        assert len(parts) > 1
+        assert len({id(part.dictionary) for part in parts}) == 1
+        # Nor are there mapped points, beside those that predictions take.
+        assert all(part.basis._mapped is None for part in parts)
 
 
 def test_only_models_that_keep_rows_are_made_compact():

@@ -417,6 +417,41 @@ def test_errors_of_many_rows_in_time_are_those_of_a_surprise_after_all_are_learn
     assert np.mean(high - low) > 10.0
 
 
+@pytest.mark.parametrize("told", [True, False])
+def test_errors_in_time_have_no_level_of_the_rows_that_judge(told: bool) -> None:
+    X, y = falling(2400)
+    X = X if told else X[:, [1, 1]]  # then old rows fade
+    model = KernelRegressor(random_state=0).fit(X, y, time=np.arange(2400))
+    assert told or model.learner_.waiting.weights.min() < 0.01
+    held = model.held_out_
+    assert np.mean(held.scores[:, 0] - held.y) > 38.0
+    low, high = model.predict_interval(X[:50]).T
+    assert np.mean(high - low) > 60.0
+
+
+@pytest.mark.parametrize("in_time", [True, False])
+def test_an_interrupted_level_is_found_anew(monkeypatch: Any, in_time: bool) -> None:
+    X, y = falling(2800)
+
+    def model() -> KernelRegressor:
+        time = {"time": X[:2200, 0]} if in_time else {}
+        found = KernelRegressor(random_state=0).fit(X[:2200], y[:2200], **time)
+        return found.partial_fit(X[2200:], y[2200:])
+
+    right = model().predict(X)
+    find = DefaultLearner._find_level
+
+    def interrupted(self: Any, *args: Any, **more: Any) -> Any:
+        monkeypatch.setattr(DefaultLearner, "_find_level", find)
+        raise KeyboardInterrupt
+
+    other = model()
+    monkeypatch.setattr(DefaultLearner, "_find_level", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        other.predict(X[:5])
+    assert_array_equal(other.predict(X), right)
+
+
 def test_an_interrupted_second_solution_is_begun_anew(monkeypatch: Any) -> None:
     X, y = falling(2800)
     model = KernelRegressor(random_state=0).fit(X[:2200], y[:2200], time=X[:2200, 0])

@@ -382,7 +382,7 @@ class Allocation:
         return part
 
     def _of_all_rows(self, kernel: Kernel, *, single: bool = False) -> GlobalPart:
-        points = self.rows.X.astype(np.float64)
+        points = self.rows.X.astype(np.float64, copy=False)  # parts share them
         dtype = np.float32 if single else np.float64
         return GlobalPart(kernel, points, self.n_outputs, self.resources.forgetting, dtype=dtype)
 

@@ -981,7 +981,7 @@ class DefaultLearner(Learner):
         held, trials = self._solve_gathered(self.waiting, now=now)
         trials = [trial._replace(complete=None) for trial in trials]
         self._weigh(held, self.targets(held), trials)
-        self._find_level()
+        self._find_level(kept=self.waiting[: self._n_before_judges()])
         assert self.judged is not None
         judged, loss = replace(self.judged, level=self.function.level), self.held_loss
         self.function.is_stale = True
@@ -1030,7 +1030,7 @@ class DefaultLearner(Learner):
             lambda complete: complete(),
             [trial.complete for weight, trial in weighed if weight and trial.complete],
         )
-        self.solved_at, function.is_stale = self.n_rows, False
+        self.solved_at, function.is_stale = self.n_rows, True  # until there is a level
 
     def _solve_gathered(self, rows: Rows, *, now: bool) -> tuple[Rows, list[Trial]]:
         """Choose and fit components anew, to all rows gathered so far.
@@ -1183,7 +1183,7 @@ class DefaultLearner(Learner):
         """
         function, forgetting = self.function, self.resources.forgetting
         if not self._has_level:
-            function.level = None
+            function.level, function.is_stale = None, False
             return
         kept = self.waiting if kept is None else kept
         if forgetting == 1.0:
@@ -1198,6 +1198,7 @@ class DefaultLearner(Learner):
             return function.before_level(found.X), found.targets, found.weights
 
         function.level = level_of(look, len(seen), mean, self.loss, self.resources.seed)
+        function.is_stale = False
 
     # -- rows that are learned elsewhere ----------------------------------------------------------
 

@@ -84,8 +84,8 @@ class SumOfComponents:
     ridge : float or None
         Ridge of all components; None if each chooses its own.
     is_stale : bool
-        Whether coefficients or weights belong to another ridge, other outputs or other components,
-        and must be solved for again.
+        Whether coefficients, weights or the level belong to another ridge, other outputs or other
+        components, and must be solved for again.
     """
 
     averaging = None

@@ -348,6 +348,8 @@ class Pilots:
         On few rows, gradients along the columns that matter do not stand out of the noise of many
         others. Trees see all rows.
         """
+        if plain.map.n_outputs != gains.size:  # it drops constant columns, or adds others
+            gains = gains[np.ptp(self._rows.X, axis=0) > 0.0]
         if plain.map.n_outputs != gains.size or not gains.any():
             return []
         map = plain.map.then(ard_metric(gains**2))

@@ -246,19 +246,18 @@ class KernelBasis(Passing):
     array([[1.   , 0.607]])
     """
 
-    # Coefficients of the last predictions, and the function with them.
+    # Coefficients of the last predictions, and the function with them; the mapped dictionary.
     _packed: tuple[Array, Callable[[Any], Array]] | None = None
-    _passing: ClassVar[dict[str, Any]] = {"_packed": None}
+    _mapped: Any = None
+    _passing: ClassVar[dict[str, Any]] = {"_packed": None, "_mapped": None}
 
     def __init__(self, kernel: Kernel, points: Floats, dtype: DTypeLike | None = None) -> None:
         self.kernel = kernel
         self.points = points
         self.dtype = points.dtype if dtype is None else np.dtype(dtype)
-        # Apply a fixed map to the dictionary only once.
         self._map, self._inner = None, kernel
         if isinstance(kernel, Mapped) and isinstance(kernel.map, FixedMap):
             self._map, self._inner = kernel.map, kernel.kernel
-        self._images = self._image(points)
 
     @property
     def size(self) -> int:
@@ -306,6 +305,17 @@ class KernelBasis(Passing):
         expansion = Expansion([profile], [points if map is None else map(points)], [coefficients])
         return lambda rows: expansion(rows if map is None else map(rows))
 
+    @property
+    def _images(self) -> Any:
+        """The dictionary behind a fixed map, which is applied to it only once."""
+        if self._mapped is None:
+            self._mapped = self._image(self.points)
+        return self._mapped
+
+    def rest(self) -> None:
+        """Free what predictions do not read."""
+        self._mapped = None
+
     def _image(self, X: Any) -> Any:
         images = X if self._map is None else self._map(X)
         if self.dtype == np.float32 and images.dtype != self.dtype:
@@ -315,10 +325,11 @@ class KernelBasis(Passing):
     def features(self, X: Any) -> Floats:
         """Return kernel values between rows and points, (n, n_points), in :attr:`dtype`."""
         values: Floats = np.empty((X.shape[0], self.size), self.dtype)
+        points = self._images
 
         def fill(some: slice) -> None:
             images = self._image(X[some].astype(self.points.dtype, copy=False))
-            values[some] = self._inner(images, self._images)
+            values[some] = self._inner(images, points)
 
         in_order(fill, tiles(len(values), _TILE))
         return values
@@ -1009,6 +1020,10 @@ class GlobalPart(BasisPart):
     ) -> None:
         basis = KernelBasis(kernel, np.ascontiguousarray(points), dtype)
         super().__init__(basis, n_outputs, forgetting, max_rows)
+
+    def rest(self, *, sums: bool = True) -> None:
+        super().rest(sums=sums)
+        self.basis.rest()
 
     @property
     def kernel(self) -> Kernel:

@@ -22,7 +22,7 @@ inputs. For the linear regression the targets are scaled, too.
 
 *Speed.* Rows a CPU second are of answering and learning. What does not count is reading, and making
 River's dicts, CapyMOA's instances and Vowpal Wabbit's text. Vowpal Wabbit's kernel SVM keeps its
-points, so it is stopped after 20 seconds.
+points, so it is stopped after 20 seconds. It was measured on a faster machine than the others.
 
 To run it:
 

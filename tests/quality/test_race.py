@@ -12,6 +12,7 @@ from mercer.default import learner as default_learner
 from mercer.default.allocate import Allocation
 from mercer.expansions import Auto
 from mercer.kernels import Bias, Gaussian, Mapped
+from mercer.maps import Affine
 from mercer.selection import (
     FAMILIES,
     RaceResult,
@@ -294,6 +295,9 @@ def test_trees_tell_which_of_many_columns_matter(family):
         other.best(FAMILIES[family], 4, 64, 40, np.insert(gains, 5, 0.0)).error < 0.9 * alone.error
     )
     assert any("gains of trees" in entry["metric"] for entry in other.table)
+    # Maps that add columns get none.
+    added = other.plain._replace(map=Affine(np.zeros(41), np.ones((41, 82))))
+    assert other._behind_gains(added, np.insert(gains, 5, 0.0), 4, np.inf) == []
 
 
 def test_trees_that_tell_are_those_of_the_model(monkeypatch):

@@ -823,9 +823,24 @@ def test_smaller_budgets_plan_for_less(n, with_cells):
     assert plans[0] == plans[1] or seconds[0] > 900.0
     assert plans[-1].n_partitions == 0
     assert plans[-1].n_points <= 250
-    race = 2.5
+    race = several[0].seconds_of_race()
+    assert 0.5 < race < 1.0
     for plan, spent, budget in zip(plans[1:], seconds[1:], budgets[1:], strict=True):
         assert spent + race <= budget or plan == plans[-1]
+
+
+@pytest.mark.parametrize(("n", "budget"), [(600, 0.5), (2400, 2.0), (9000, 2.0)])
+def test_budgets_of_about_a_fit_drop_no_trees(n, budget):
+    X, y = numbers(n)
+    rows = Rows(X, y[:, np.newaxis], np.ones(n))
+
+    def grows(budget):
+        auto = Auto(budget_seconds=budget)
+        allocation = Allocation(rows, n, auto, classes=False, learned=rows)
+        return allocation.trees() is not None
+
+    assert grows(budget)
+    assert not grows(0.05)
 
 
 @pytest.mark.parametrize("far", [1e3, 1e10])

@@ -32,8 +32,9 @@ from mercer.threads import in_order
 _ROOM, _FEWEST_POINTS = 1.25, 64
 # Trees may take one part in so many of the memory.
 _TREES_SHARE = 8
-# Operations per second that a time budget assumes, and the seconds that the race takes.
-_RATE, _RACE_SECONDS = 2e10, 2.5
+# Operations per second that a time budget assumes. Seconds of a race whose pilots have a thousand
+# rows, and what each column adds.
+_RATE, _RACE_SECONDS, _RACE_SECONDS_A_COLUMN = 2e10, 0.5, 0.02
 # Pilot fit that finds the class boundary: its points, the rows it learns, and the rows that choose
 # its ridge.
 _PILOT_POINTS, _PILOT_ROWS, _PILOT_JUDGES = 800, 8000, 2000
@@ -243,7 +244,7 @@ class Allocation:
             return False
         fits = _TREES_SHARE * self._bytes_of_trees() <= self.resources.max_memory
         if budget is not None:
-            fits &= _RACE_SECONDS + self._seconds_of_trees() <= budget
+            fits &= self.seconds_of_race() + self._seconds_of_trees() <= budget
         return fits and learned.X.shape[1] <= settings.most_columns
 
     def _bytes_of_trees(self) -> int:
@@ -326,7 +327,7 @@ class Allocation:
         choices.append(choices[-1]._replace(n_partitions=0))
         if self.resources.budget_seconds is None:
             return choices[0]
-        spent = _RACE_SECONDS + (self._seconds_of_trees() if self._has_trees else 0.0)
+        spent = self.seconds_of_race() + (self._seconds_of_trees() if self._has_trees else 0.0)
         for sizes in choices:
             if spent + self.seconds(sizes, n_inputs) <= self.resources.budget_seconds:
                 break
@@ -339,8 +340,15 @@ class Allocation:
         in_all = rows * M * (M + 2 * n_inputs + 100) / _RATE + 3 * M**3 / _RATE
         n_cells, m = min(self.n_cells(), self.settings.most_cells), self.race.cell_rows
         a_row = m * (m + 2 * n_inputs + 100)
-        a_partition = n_rows * a_row / _RATE + 4 * n_cells * m**3 / _RATE
+        a_partition = (n_rows * a_row + n_cells * m**3) / _RATE
         return in_all + sizes.n_partitions * a_partition
+
+    def seconds_of_race(self) -> float:
+        """Estimate the CPU time of a race, which was measured on drawn tables."""
+        pilot = self.race.pilot_rows / 1000
+        share = min(1.0, self.n_rows / (2.5 * self.race.pilot_rows))  # judges are 2.5 times as many
+        one = _RACE_SECONDS + _RACE_SECONDS_A_COLUMN * self.rows.X.shape[1]
+        return share * pilot**2 * one
 
     def _seconds_of_trees(self) -> float:
         """Estimate the CPU time to grow trees, learn their leaves and solve for these."""
@@ -348,11 +356,11 @@ class Allocation:
         n_trees = self.settings.n_trees
         n_leaves = n_trees * N_LEAVES
         rows = min(self.n_rows, self._enough * n_leaves)
-        growth = min(rows, MOST_GROWN) * n_trees * (2 * n_columns + n_outputs)
-        learning = rows * n_trees * (n_trees // 2 + n_outputs)
-        # An addition at a random place in memory takes as long as about twenty in a matrix product.
-        once = (20 * (growth + learning) + 2 * n_leaves**3) / _RATE
-        return float(once) * (1 if self.n_rows > self.race.small else 4)
+        # An addition at a random place in memory takes as long as many in a matrix product.
+        operations = 100 * min(rows, MOST_GROWN) * n_trees * (n_columns + 10)
+        if self.n_rows > MOST_GROWN:  # from sums; fewer rows are swept, which takes no time
+            operations += 20 * rows * n_trees * (n_trees // 2 + n_outputs) + 2 * n_leaves**3
+        return operations / _RATE
 
     def n_cells(self) -> int:
         """Return the number of cells in a partition of all rows."""

@@ -32,6 +32,7 @@ from mercer.default.learner import DefaultLearner, GradientsOfRows
 from mercer.default.targets import Judged
 from mercer.estimators.inputs import say_if_alike
 from mercer.exceptions import DependentRowsWarning
+from mercer.expansions import Auto
 from mercer.kernels import Gaussian
 from mercer.losses import Logistic, Squared
 from mercer.model_file import load_model, save_model
@@ -44,7 +45,7 @@ from mercer.selection import (
     stack,
 )
 from mercer.selection.race import Pilots
-from mercer.sums import GlobalPart, Rows, TreesPart
+from mercer.sums import CellsPart, GlobalPart, Rows, TreesPart
 from mercer.sums.ridge import RIDGES, ExactRidge
 from mercer_app.rows import TableRows
 from mercer_app.training import FileTraining
@@ -392,6 +393,20 @@ def test_the_last_rows_judge_parts_that_have_learned_them() -> None:
     assert np.mean(np.abs(held.scores[:, 0] - held.y)) > 3.0
     late = np.column_stack([np.full(50, n - 1), rng.normal(size=50)])
     assert np.mean(np.abs(model.predict(late) - late[:, 1] - 5.0)) < 1.0
+
+
+def test_later_rows_choose_the_ridge_of_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = []
+    monkeypatch.setattr(CellsPart, "keep_ridge", lambda part: kept.append(part))
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, size=(2600, 2))
+    y = np.sin(20.0 * X[:, 0] * X[:, 1]) + 0.05 * rng.normal(size=len(X))
+    for time, n_kept in ((None, 1), (np.arange(len(X)), 0)):
+        model = KernelRegressor(expansion=Auto(block_length=1), random_state=0)
+        model.fit(X, y, time=time)
+        assert "cells" in {part.form for part in model.parts_}
+        assert min(len(kept), 1) == n_kept
+        kept.clear()
 
 
 def falling(n: int) -> tuple[Any, Any]:

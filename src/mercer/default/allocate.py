@@ -348,7 +348,7 @@ class Allocation:
         pilot = self.race.pilot_rows / 1000
         share = min(1.0, self.n_rows / (2.5 * self.race.pilot_rows))  # judges are 2.5 times as many
         one = _RACE_SECONDS + _RACE_SECONDS_A_COLUMN * self.rows.X.shape[1]
-        return share * pilot**2 * one
+        return float(share * pilot**2 * one)
 
     def _seconds_of_trees(self) -> float:
         """Estimate the CPU time to grow trees, learn their leaves and solve for these."""
@@ -360,7 +360,7 @@ class Allocation:
         operations = 100 * min(rows, MOST_GROWN) * n_trees * (n_columns + 10)
         if self.n_rows > MOST_GROWN:  # from sums; fewer rows are swept, which takes no time
             operations += 20 * rows * n_trees * (n_trees // 2 + n_outputs) + 2 * n_leaves**3
-        return operations / _RATE
+        return float(operations / _RATE)
 
     def n_cells(self) -> int:
         """Return the number of cells in a partition of all rows."""

@@ -1063,7 +1063,8 @@ class DefaultLearner(Learner):
         components = self.function.components
         fitted, held = rows[:n], rows[n:]
 
-        alone = judges_alone(learned, self.function.block, self.settings.race)
+        block, in_time = self.function.block, self.in_time
+        alone = not in_time and judges_alone(learned, block, self.settings.race)
 
         def judge(component: Component) -> Trial:
             if isinstance(component, TreesPart):

@@ -47,7 +47,7 @@ from mercer.sums import (
     descend,
     squared_error,
 )
-from mercer.sums.cells import CELL_RIDGES
+from mercer.sums.cells import CELL_RIDGES, FIRST_CELL_RIDGE
 from mercer.sums.ridge import RIDGES, descend_able, descend_ridges, in_single
 from mercer.threads import in_order, one_blas_thread
 from mercer.validation import choice, integer, or_none, positive, real, text, truth
@@ -495,8 +495,6 @@ _Values = Callable[[float], Array | None]
 
 # Share of the rows that is fitted.
 _FITTED = 0.8
-# Index of the ridge to begin with.
-_FIRST_CELL_RIDGE = 4
 
 
 class CellPilot(NamedTuple):
@@ -576,7 +574,7 @@ class CellPilots:
             Name of the map, for the table, to which each attempt adds an entry.
         """
         values_with, table = self._fits(family, map), []
-        ridge = _FIRST_CELL_RIDGE
+        ridge = FIRST_CELL_RIDGE
 
         @cache
         def attempt(number: int) -> tuple[float, CellPilot]:

@@ -37,10 +37,8 @@ from mercer.threads import in_order
 Array = NDArray[np.float64]
 Cells = NDArray[np.int64]
 
-#: Ridges that cells try, from the strongest to the weakest.
-CELL_RIDGES = 10.0 ** -np.arange(1.0, 7.0, 0.5)
-# Number of the ridge that cells try first.
-_FIRST = 4
+#: Ridges that cells try, from the strongest to the weakest, and the number of the first one.
+CELL_RIDGES, FIRST_CELL_RIDGE = 10.0 ** -np.arange(1.0, 7.0, 0.5), 4
 # Rows that are mapped and placed at a time.
 _CHUNK = 4096
 # A cell with new points predicts by them once it has so many times as many rows as points.
@@ -577,7 +575,7 @@ class CellsPart(Passing):
         forgetting: float = 1.0,
         keeps: int | None = None,
         dtype: DTypeLike = np.float64,
-        first_ridge: int = _FIRST,
+        first_ridge: int = FIRST_CELL_RIDGE,
     ) -> None:
         self.partition = partition
         self.map = map

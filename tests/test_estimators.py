@@ -19,10 +19,12 @@ from sklearn.model_selection import GridSearchCV
 
 from covering import covering
 from mercer import (
+    GaussianProcessRegressor,
     KernelClassifier,
     KernelRanker,
     KernelRegressor,
     NoveltyDetector,
+    ValueFunction,
     load_model,
 )
 from mercer.estimators.fitting import Given
@@ -953,6 +955,26 @@ def test_scores_of_enormous_numbers_are_refused(loss, scale):
     model = KernelRegressor(loss, kernel=KERNEL, expansion=KOMP(max_size=5)).fit(X, X[:, 0])
     with pytest.raises(ValueError, match="beyond what numbers hold"):
         model.score(X, X[:, 0] * scale)
+
+
+def test_scores_of_processes_and_values_refuse_enormous_numbers():
+    process = GaussianProcessRegressor(KERNEL, n_features=16, random_state=0).fit(X, X[:, 0])
+    values = ValueFunction(0.5, kernel=KERNEL, expansion=KOMP(max_size=5))
+    values.fit(X[:-1], X[:-1, 0], X[1:])
+    for model in (process, values):
+        with pytest.raises(ValueError, match="beyond what numbers hold"):
+            model.score(X, X[:, 0] * 1e200)
+
+
+@pytest.mark.parametrize("loss", ["least_squares", Quantile([0.1, 0.9])])
+def test_only_proportions_of_weights_count_in_scores(loss):
+    model = KernelRegressor(loss, kernel=KERNEL, expansion=KOMP(max_size=5)).fit(X, X[:, 0])
+    weights = np.random.default_rng(7).uniform(size=len(X))
+    expected = model.score(X, TARGETS, weights)
+    for unit in (2.0**1023, 2.0**-900):
+        assert model.score(X, TARGETS, unit * weights) == expected
+    with pytest.raises(ValueError, match="zero for all rows"):
+        model.score(X, TARGETS, np.zeros(len(X)))
 
 
 def test_infinite_weights_are_refused():

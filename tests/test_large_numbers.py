@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mercer import KernelClassifier, KernelRegressor
+from mercer import GaussianProcessRegressor, KernelClassifier, KernelRegressor
+from mercer.expansions import Dictionary
+from mercer.kernels import Gaussian
+from mercer.losses import Quantile
 
 DAYS = np.random.default_rng(0).integers(0, 300, 160)
 
@@ -58,3 +61,32 @@ def test_what_overflows_is_refused_with_its_column(estimator, make, largest):
     X[5, 1] = largest
     with pytest.raises(ValueError, match=r"The inputs reach 1e\+.* in column 1 .*Divide the colu"):
         estimator(random_state=0).fit(make(X), y)
+
+
+@pytest.mark.filterwarnings("ignore:`noise` = 0.1 is below the rounding")
+@pytest.mark.parametrize("heaviest", [1e300, 1.7e308])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: KernelRegressor(random_state=0), id="default"),
+        pytest.param(lambda: KernelRegressor(expansion=Dictionary(12)), id="dictionary"),
+        pytest.param(lambda: KernelRegressor(Quantile(0.8), expansion=Dictionary(12)), id="steps"),
+        pytest.param(lambda: GaussianProcessRegressor(Gaussian(1.0), n_features=24), id="process"),
+    ],
+)
+def test_weights_whose_sums_overflow_are_refused_with_their_row(make, heaviest):
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    weights = np.ones(300)
+    weights[7] = heaviest
+    model = make().fit(X, X[:, 0])
+    before = model.predict(X)
+    for learn in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match=r"Row 7 has the weight 1.*e\+30.*Divide all weights"):
+            learn(X, X[:, 0], weights)
+    assert np.array_equal(model.predict(X), before)
+    if hasattr(model, "learn_one"):
+        with pytest.raises(ValueError, match="Row 0 has the weight"):
+            model.learn_one(X[0], 0.0, sample_weight=heaviest)
+        assert np.array_equal(model.predict(X), before)
+    weights[7] = 1e100
+    assert np.isfinite(model.fit(X, X[:, 0], weights).predict(X)).all()

@@ -121,6 +121,8 @@ def test_ndcg_leaves_out_groups_of_one_row_and_counts_those_without_gain_as_0():
         (([[1, 2]], [[1, 2]]), "vectors"),
         (([1.0, np.nan], [1, 2]), "finite"),
         (([1, 2], [1, np.inf]), "finite"),
+        (([1, 2], [1, "a"]), "`scores` must be numbers.*'a', in row 1"),
+        (([1, [2, 3]], [1, 2]), "`y` must be numbers, in rows of one length"),
         (([1, 2], [1, 2], [1, 2, 3]), r"shape \(2,\)"),
     ],
 )

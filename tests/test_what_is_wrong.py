@@ -196,6 +196,22 @@ def test_infinite_inputs_are_told_with_row_and_column(name):
         ALL[name](rows, X[:, 0])
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_rows_of_other_lengths_are_told(name):
+    rows = X.tolist()
+    rows[5] = [1.0]
+    with pytest.raises(ValueError, match="Input X must be numbers, in rows of one length"):
+        ALL[name](rows, X[:, 0])
+
+
+@pytest.mark.parametrize("name", ["process", "ranker", "novelty", "ratio"])
+def test_cells_that_are_no_numbers_are_told_with_their_row(name):
+    rows = X.astype(object)
+    rows[5, 2] = datetime.datetime(2020, 1, 1)
+    with pytest.raises(TypeError, match=r"Input X must be numbers.*'datetime.*, in row 5\)"):
+        ALL[name](rows, X[:, 0])
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ["regressor", "novelty"])
 def test_infinite_inputs_are_told_in_every_form(form, name):

@@ -27,7 +27,15 @@ from mercer.records import Numbers, Record, Recorded
 from mercer.selection import pilot_kernel
 from mercer.sums import Correction, GlobalPart, Rows, squared_error
 from mercer.threads import own_property
-from mercer.validation import check_choice, check_integer, check_real, integer, positive, real
+from mercer.validation import (
+    check_choice,
+    check_integer,
+    check_numbers,
+    check_real,
+    integer,
+    positive,
+    real,
+)
 
 __all__ = [
     "AdaptiveConformal",
@@ -92,7 +100,7 @@ def conformal_quantile(
     inf
     """
     check_coverage(coverage)
-    found = np.asarray(scores, dtype=np.float64)
+    found = check_numbers("`scores`", scores)
     if found.ndim != 1 or not found.size:
         raise ValueError(
             f"`scores` must be a vector of at least one number, got shape {found.shape}."
@@ -105,7 +113,7 @@ def conformal_quantile(
 
 def _shares(weights: ArrayLike | None, n: int) -> Array:
     """Return weights of rows divided by their mean."""
-    share = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+    share = np.ones(n) if weights is None else check_numbers("`weights`", weights)
     if share.shape != (n,) or not np.isfinite(share).all() or share.min() < 0.0:
         raise ValueError(
             f"`weights` must be {n:,} finite numbers of at least 0, one for each score."
@@ -182,7 +190,8 @@ def cross_conformal(
     array([[4.4, 5.6]])
     """
     check_coverage(coverage)
-    ends, beyond = np.asarray([low, high], np.float64), np.asarray(scores, np.float64)
+    ends = check_numbers("`low` and `high`", [low, high])
+    beyond = check_numbers("`scores`", scores)
     if ends.ndim != 3 or beyond.shape not in (ends.shape[1:], ends.shape[2:]):
         raise ValueError(
             f"`low` and `high` must have shape (n_new, n_rows), and `scores` that one or (n_rows,),"

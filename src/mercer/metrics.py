@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import kendalltau, rankdata
 from sklearn.metrics import roc_auc_score
 
-from mercer.validation import check_integer
+from mercer.validation import check_integer, check_numbers
 
 __all__ = ["auc_standard_error", "concordance", "ndcg"]
 
@@ -242,7 +242,7 @@ def _runs(*columns: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _checked(y: ArrayLike, scores: ArrayLike) -> tuple[Array, Array]:
-    gains, values = np.asarray(y, dtype=np.float64), np.asarray(scores, dtype=np.float64)
+    gains, values = check_numbers("`y`", y), check_numbers("`scores`", scores)
     if gains.ndim != 1 or gains.shape != values.shape:
         raise ValueError(
             f"`y` and `scores` must be vectors of one length, got shapes {gains.shape} and "

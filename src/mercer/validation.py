@@ -1,4 +1,4 @@
-"""Checks of scalar parameters, with messages that say what is wrong, why, and the remedy."""
+"""Checks of parameters and numbers, with messages that say what is wrong, why, and the remedy."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from contextlib import suppress
 from difflib import get_close_matches
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mercer.exceptions import InPython, ParameterError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 #: Check of a parameter by its name and value: it raises ``ValueError`` or returns.
 Check = Callable[[str, Any], object]
@@ -93,6 +97,42 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
             mend=hint.lstrip(),
         )
     return value
+
+
+def check_numbers(name: str, value: Any) -> NDArray[np.float64]:
+    """Return numbers as an array, or raise the error of NumPy with the name and the first place.
+
+    Examples
+    --------
+    >>> check_numbers("`scores`", ["0.5", "high"])
+    Traceback (most recent call last):
+        ...
+    ValueError: `scores` must be numbers, in rows of one length, and are not (could not convert
+    string to float: 'high', in row 1). Convert such values, or leave them out.
+    """
+    import numpy as np  # here, as `mercer --help` needs none
+
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(
+            f"{name} must be numbers, in rows of one length, and are not "
+            f"({str(error).rstrip('.')}{_row_of_none(value)}). Convert such values, or leave them "
+            "out."
+        ) from None
+
+
+def _row_of_none(rows: Any) -> str:
+    """Return the first row that is no numbers, in words; nothing if only lengths differ."""
+    import numpy as np
+
+    for number, row in enumerate(rows if isinstance(rows, list | tuple | np.ndarray) else ()):
+        try:
+            np.asarray(row, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            return f", in row {number}"
+    return ""
 
 
 # The same checks as objects, for tables of the parameters of a component.

@@ -934,6 +934,8 @@ def test_sets_have_the_class_with_the_highest_score_whatever_the_others():
         ([1.0, 2.0, 3.0], [1.0, -1.0, 3.0], "of at least 0"),
         ([1.0, 2.0, 3.0], [0.0, 0.0, 0.0], "are all 0"),
         ([1.0, np.nan, 3.0], None, "got NaN"),
+        ([1.0, "far", 3.0], None, "`scores` must be numbers.*'far', in row 1"),
+        ([1.0, 2.0, 3.0], [1.0, [2.0], 3.0], "`weights` must be numbers"),
     ],
 )
 def test_scores_and_weights_are_checked(scores, weights, message):

@@ -316,6 +316,8 @@ def test_what_cannot_work_is_refused_and_changes_nothing(changes, match):
 
 def test_data_that_cannot_be_learned_are_refused():
     X, y = surface(60)
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        small().fit(X, None)
     with pytest.raises(ValueError, match="NaN"):
         small().fit(X, np.where(y > 1.0, np.nan, y))
     with pytest.raises(ValueError, match="features"):

@@ -596,7 +596,7 @@ class DefaultLearner(Learner):
             Groups of the rows. Rows of a group are adjacent, and held out together. Either all
             rows have groups or none.
         """
-        check_sizes(X, targets)  # of all rows before the first is learned
+        check_sizes(X, targets, weights)  # of all rows before the first is learned
         chunk = self._chunk(X)
         for start in range(0, X.shape[0], chunk):
             cut = slice(start, start + chunk)
@@ -613,7 +613,7 @@ class DefaultLearner(Learner):
         report: Callable[[int], bool],
     ) -> None:
         """Learn rows in the first order only: sums take every row once. Newton steps may follow."""
-        check_sizes(X, targets)
+        check_sizes(X, targets, weights)
         order, groups, weights = self._settled(X, targets, weights, next(iter(orders)))
         self._expect(order.size)
         stopped, self.revisits, chunk = False, True, self._chunk(X)

@@ -21,7 +21,7 @@ from mercer.estimators.files import common_state, of_common_state
 from mercer.estimators.fitting import all_or_nothing
 from mercer.estimators.inputs import check_weights, resolve_kernel, sample_of, warn_user
 from mercer.estimators.kept_rows import KeptRows, kept_from_state, kept_of
-from mercer.estimators.targets import Outputs
+from mercer.estimators.targets import Outputs, score_of
 from mercer.exceptions import TargetScaleWarning
 from mercer.features import DESIGNS, FeatureOptions
 from mercer.gaussian_process import (
@@ -37,7 +37,7 @@ from mercer.kernels import Kernel, as_kernel
 from mercer.learning import AutomaticStep, automatic_step
 from mercer.model_file import storable
 from mercer.records import Config, IfAny, Record, Several
-from mercer.sums import Statistics
+from mercer.sums import Statistics, check_heaviest
 from mercer.threads import check_jobs, jobs
 from mercer.validation import check_choice, check_integer, check_real, integer, positive, truth
 
@@ -390,7 +390,9 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
             raise ValueError(
                 f"y has {n_targets} targets, but the model was started with {self._n_targets}."
             )
-        return X, y.reshape(-1, n_targets), check_weights(sample_weight, X.shape[0], some=reset)
+        weights = check_weights(sample_weight, X.shape[0], some=reset)
+        check_heaviest(weights)
+        return X, y.reshape(-1, n_targets), weights
 
     # -- answers --------------------------------------------------------------------------------
 
@@ -463,11 +465,16 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
         -------
         score : float
             1 at best, averaged over targets; NaN, with a warning, for fewer than two rows.
+
+        Raises
+        ------
+        ValueError
+            If squares of the targets or predictions are beyond what numbers hold.
         """
         X, y = self._rows_to_predict(X), self.in_numbers(y)
         with jobs(self.n_jobs):
             mean = self._shaped(self.posterior_.mean(X))
-        return float(r2_score(y, mean, sample_weight=sample_weight))
+        return score_of(r2_score, y, mean, sample_weight)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
         """Return intervals that contain a new observation with a given posterior probability.

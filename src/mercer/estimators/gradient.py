@@ -366,3 +366,8 @@ class KernelGradient(TaskEstimator):
         """The loss in use."""
         self._fitted()
         return self.targets_.loss
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags

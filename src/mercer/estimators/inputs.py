@@ -47,7 +47,7 @@ from mercer.selection import (
     neighbours_alike,
 )
 from mercer.sums import RevisitableRows
-from mercer.validation import nearest, or_none, text
+from mercer.validation import check_numbers, nearest, or_none, text
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
@@ -142,6 +142,8 @@ def are_plain(X: Any, n_columns: int) -> bool:
 
 
 _SAID = re.compile(r"Input (\w+) contains (NaN|infinity)")
+# What NumPy says of values that are no numbers.
+_NO_NUMBERS = re.compile("could not convert|setting an array element|a real number")
 _MENDS = {
     ("y", "NaN"): "There is nothing to learn from such rows: remove them, or fill in the target.",
     ("y", "infinity"): "No function has such values: remove these rows, or correct the target.",
@@ -153,7 +155,7 @@ _MENDS = {
 
 
 def finite_or_where(check: Callable[[], T], X: Any, y: Any = None) -> T:
-    """Run a scikit-learn check; if it finds NaN or infinity, report the cells.
+    """Run a scikit-learn check; if it finds NaN, infinity or no numbers, report the cells.
 
     Parameters
     ----------
@@ -166,7 +168,7 @@ def finite_or_where(check: Callable[[], T], X: Any, y: Any = None) -> T:
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         The check's error, with the number of such rows, the first one, its column and a remedy.
 
     Examples
@@ -180,9 +182,13 @@ def finite_or_where(check: Callable[[], T], X: Any, y: Any = None) -> T:
     """
     try:
         return check()
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         said = _SAID.match(str(error))
         if said is None:
+            if _NO_NUMBERS.search(str(error)):
+                for name, given in (("X", X), ("y", y)):
+                    if not _is_told(given):
+                        check_numbers(f"Input {name}", given)
             raise
         name, what = said.groups()
         most = float(np.finfo(np.float32 if "float32" in str(error) else np.float64).max)
@@ -192,6 +198,11 @@ def finite_or_where(check: Callable[[], T], X: Any, y: Any = None) -> T:
             raise
         mend = _MENDS.get((name, what), "Remove such rows, or correct them.")
         raise ValueError(f"Input {name} contains {what} in {where}. {mend}") from None
+
+
+def _is_told(given: Any) -> bool:
+    """Return whether cells are of a kind whose checks name the cell by themselves."""
+    return isinstance(given, TableView) or is_frame(given) or sparse.issparse(given)
 
 
 def _where(cells: Any, what: str, most: float) -> str | None:

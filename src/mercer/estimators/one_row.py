@@ -19,6 +19,7 @@ from mercer.estimators.kept_rows import keep_one
 from mercer.jit import jit
 from mercer.streams import StreamLearner
 from mercer.threads import one_blas_thread
+from mercer.validation import check_numbers
 
 Array = NDArray[np.float64]
 
@@ -43,7 +44,7 @@ def vector(model: Any, x: Any, dtype: Any = None) -> Array:
     elif isinstance(x, Mapping):
         x = values_of(model, x)
     with np.errstate(over="ignore", invalid="ignore"):
-        row: Array = np.asarray(x, dtype=dtype)
+        row = _numbers(x, dtype)
         if row.shape != (model.n_features_in_,):
             raise ValueError(
                 f"A row must be a vector of {model.n_features_in_} numbers (or a dict of as "
@@ -57,6 +58,14 @@ def vector(model: Any, x: Any, dtype: Any = None) -> Array:
             raise _not_finite(model, row, gaps)
     # Compiled code expects contiguous, writable arrays.
     return row if row.flags.carray else row.copy()
+
+
+def _numbers(values: Any, dtype: Any) -> Array:
+    """Return one row as an array of a type."""
+    try:
+        return np.asarray(values, dtype=dtype)
+    except (TypeError, ValueError, OverflowError):
+        return check_numbers("A row", values).astype(dtype)  # it says what is none
 
 
 def _not_finite(
@@ -264,7 +273,7 @@ def _learn_first(model: Any, x: Any, y: Any, sample_weight: float, **options: An
     if isinstance(values, list | tuple) and any(isinstance(one, _NO_NUMBERS) for one in values):
         row = _cells(list(values))[0]
     else:
-        row = np.asarray(values, dtype=np.float64)
+        row = _numbers(values, _DOUBLE)
     if row.ndim != 1:
         raise ValueError(
             f"A row must be a vector of numbers, or a dict of them, got shape {row.shape}."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from datetime import date, time
 from functools import partial
@@ -12,14 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_array
 
 from mercer.component import own_copy
 from mercer.estimators.fitting import Data, Given, LossEstimator
-from mercer.estimators.inputs import HEAVIEST, check_weights, finite_or_where
+from mercer.estimators.inputs import HEAVIEST, check_weights
 from mercer.estimators.one_row import learn_as_batch, learn_target, score_one
 from mercer.estimators.start import Plan, centre_of, mean_and_deviation, solves
-from mercer.estimators.targets import Numbers, Targets, curvature_at, target_unit, warn_of_targets
+from mercer.estimators.targets import (
+    Numbers,
+    Targets,
+    curvature_at,
+    score_of,
+    target_unit,
+    warn_of_targets,
+)
 from mercer.exceptions import ParameterError
 from mercer.expansions import Expansion
 from mercer.kernels import Kernel
@@ -520,26 +525,7 @@ class KernelRegressor(RegressorMixin, LossEstimator):
             If ``y`` has another shape than the learned targets, or its squares are beyond what
             numbers hold.
         """
-        scores = self.scores(X)
-        y, predicted, loss = self.in_numbers(y), self.targets_.predict(scores), self.loss_
-        weights = check_weights(sample_weight, len(predicted))
-        if not isinstance(loss, Quantile) or loss.n_scores(1) == 1:
-            with np.errstate(over="ignore", invalid="ignore"):
-                score = r2_score(y, predicted, sample_weight=weights)
-            return _finite(score, len(predicted))
-        targets = finite_or_where(
-            lambda: check_array(y, dtype=np.float64, ensure_2d=False, input_name="y"), None, y
-        )
-        with np.errstate(over="ignore", invalid="ignore"):
-            score = loss.explained(targets, predicted, weights)
-        return _finite(score, len(predicted))
-
-
-def _finite(score: float, n_rows: int) -> float:
-    """Refuse a score of enormous numbers; of fewer than two rows it may be NaN."""
-    if n_rows > 1 and not math.isfinite(score):
-        raise ValueError(
-            "Squares of the targets or predictions are beyond what numbers hold. Learn and score "
-            "targets in a larger unit."
-        )
-    return float(score)
+        predicted, loss = self.targets_.predict(self.scores(X)), self.loss_
+        is_band = isinstance(loss, Quantile) and loss.n_scores(1) > 1
+        measure: Callable[..., float] = loss.explained if is_band else r2_score
+        return score_of(measure, self.in_numbers(y), predicted, sample_weight)

@@ -7,6 +7,7 @@ class counts of single rows are updated in place.
 
 from __future__ import annotations
 
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +24,7 @@ from sklearn.utils.validation import column_or_1d
 from mercer.columns.readings import TargetForm
 from mercer.columns.views import Levels, is_number, says_nothing, view_table
 from mercer.columns.views import Numbers as NumberColumn
-from mercer.estimators.inputs import finite_or_where, warn_user
+from mercer.estimators.inputs import check_weights, finite_or_where, warn_user
 from mercer.estimators.kept_rows import KeptRows
 from mercer.exceptions import Advice, NothingLearnedWarning, Setting, TargetScaleWarning
 from mercer.expansions import Expansion
@@ -1079,6 +1080,47 @@ def _sizes(y: Any) -> Array:
     middle = np.median(sizes, axis=0)
     usual = np.minimum(sizes, np.where(middle > 0.0, _OUTLYING * middle, np.inf))
     return np.asarray(_MEAN_TO_DEVIATION * usual.mean(axis=0))
+
+
+def score_of(measure: Callable[..., float], y: Any, predicted: Array, sample_weight: Any) -> float:
+    """Return a score of predicted numbers; NaN, with a warning, for fewer than two rows.
+
+    Parameters
+    ----------
+    measure : callable
+        Maps true numbers, predicted ones and ``sample_weight=`` to a score, for which only the
+        proportions of the weights count.
+    y : array-like of shape (n_rows,) or (n_rows, n_targets)
+        True numbers as the user gave them.
+    predicted : ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        Predictions.
+    sample_weight : array-like of shape (n_rows,) or None
+        Weights of the rows.
+
+    Raises
+    ------
+    ValueError
+        For targets or weights that are none, and squares beyond what numbers hold.
+
+    Examples
+    --------
+    >>> from sklearn.metrics import r2_score
+    >>> score_of(r2_score, [1.0, 2.0], np.array([1.0, 2.0]), [1e308, 1e308])
+    1.0
+    """
+    targets = finite_or_where(
+        lambda: check_array(y, dtype=np.float64, ensure_2d=False, input_name="y"), None, y
+    )
+    weights = check_weights(sample_weight, len(predicted), some=True)
+    weights = np.ldexp(weights, -np.frexp(weights.max())[1])  # sums of the largest would overflow
+    with np.errstate(over="ignore", invalid="ignore"):
+        score = float(measure(targets, predicted, sample_weight=weights))
+    if len(predicted) > 1 and not math.isfinite(score):
+        raise ValueError(
+            "Squares of the targets or predictions are beyond what numbers hold. Learn and score "
+            "targets in a larger unit."
+        )
+    return score
 
 
 def curvature_at(loss: Loss, curvature: float, unit: float) -> float:

@@ -136,7 +136,7 @@ def _states(model: Any, name: str, states: Any, *, reset: bool) -> NDArray[np.fl
         hint = ""
         if "NaN" in str(error) and "next" in name:
             hint = " Only where `terminals` is True the next state does not count."
-        elif np.ndim(states) == 1 and "next" in name:
+        elif "1D array" in str(error) and "next" in name:
             hint = f" {_ORDER}"
         raise ValueError(f"`{name}`: {error}{hint}") from error
     return checked

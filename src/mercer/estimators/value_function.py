@@ -13,7 +13,14 @@ from sklearn.metrics import r2_score
 from mercer.estimators.fitting import Callback, Data, Given, TaskEstimator
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.start import Plan
-from mercer.estimators.targets import Outputs, TaskTargets, no_loss, plain_order, usual_unit
+from mercer.estimators.targets import (
+    Outputs,
+    TaskTargets,
+    no_loss,
+    plain_order,
+    score_of,
+    usual_unit,
+)
 from mercer.estimators.transitions import (
     Trail,
     Transitions,
@@ -564,5 +571,11 @@ class ValueFunction(TaskEstimator):
         Returns
         -------
         score : float
+            NaN, with a warning, for fewer than two rows.
+
+        Raises
+        ------
+        ValueError
+            If squares of the returns or values are beyond what numbers hold.
         """
-        return float(r2_score(returns, self.predict(states), sample_weight=sample_weight))
+        return score_of(r2_score, returns, self.predict(states), sample_weight)

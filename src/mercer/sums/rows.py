@@ -21,7 +21,8 @@ Array = NDArray[np.float64]
 # Largest inputs and targets, with finite fourth powers; and largest inputs in float32, with squares
 # up to 3e38.
 _LARGEST, _LARGEST_SINGLE = 1e60, 1e19
-_LEAST_WEIGHT = 1e-200  # sums take logarithms of weights
+# Weights of which sums take logarithms, and squares times squares of targets.
+_LEAST_WEIGHT, _HEAVIEST = 1e-200, 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,12 +261,33 @@ def rows_at_once(n_columns: int, most: int = 131_072, most_bytes: int = 2**26) -
     return int(max(1024, min(most, most_bytes // (8 * max(n_columns, 1)))))
 
 
-def check_sizes(X: Any, targets: Array) -> None:
-    """Raise ValueError for numbers whose squares would overflow, and name their column.
+def check_heaviest(weights: Array) -> None:
+    """Raise ValueError for weights whose sums would overflow, and name the row.
+
+    Examples
+    --------
+    >>> check_heaviest(np.array([1.0, 1e300]))
+    Traceback (most recent call last):
+        ...
+    ValueError: Row 1 has the weight 1e+300, but in sums over rows weights may be at most 1e+100...
+    """
+    heaviest = float(weights.max(initial=0.0))
+    if not heaviest <= _HEAVIEST:
+        raise ValueError(
+            f"Row {int(np.argmax(weights))} has the weight {heaviest:g}, but in sums over rows "
+            f"weights may be at most {_HEAVIEST:g}, so that these do not overflow. Divide all "
+            "weights by one number, such as their mean."
+        )
+
+
+def check_sizes(X: Any, targets: Array, weights: Array | None = None) -> None:
+    """Raise ValueError for numbers whose squares would overflow, and name their column or row.
 
     Other large numbers are fine: nanoseconds since 1970, for example, are centred before they are
     squared.
     """
+    if weights is not None:
+        check_heaviest(weights)
     for name, array in (("inputs", X), ("targets", targets)):
         values = array if isinstance(array, np.ndarray) else array.data
         most = _LARGEST_SINGLE if values.dtype == np.float32 else _LARGEST

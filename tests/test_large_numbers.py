@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from mercer import GaussianProcessRegressor, KernelClassifier, KernelRegressor
-from mercer.expansions import Dictionary
+from mercer.expansions import Dictionary, RandomFeatures
 from mercer.kernels import Gaussian
 from mercer.losses import Quantile
 
@@ -90,3 +90,39 @@ def test_weights_whose_sums_overflow_are_refused_with_their_row(make, heaviest):
         assert np.array_equal(model.predict(X), before)
     weights[7] = 1e100
     assert np.isfinite(model.fit(X, X[:, 0], weights).predict(X)).all()
+
+
+@pytest.mark.parametrize("largest", [1e61, 1.7e308])
+@pytest.mark.parametrize("normalize_y", [False, True])
+def test_processes_refuse_targets_whose_squares_overflow(largest, normalize_y):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    model = GaussianProcessRegressor(Gaussian(1.0), n_features=24, normalize_y=normalize_y)
+    model.fit(X, X[:, 0])
+    before = model.predict(X)
+    for learn in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match=r"The targets reach .* Divide the targets"):
+            learn(X, np.full(40, largest))
+    assert np.array_equal(model.predict(X), before)
+
+
+@pytest.mark.parametrize(("target", "weight"), [(1e37, 1.0), (1.0, 1e100)])
+def test_sums_in_single_precision_do_not_overflow(target, weight):
+    X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    features = RandomFeatures(32, mode="solve")
+    model = KernelRegressor(kernel=Gaussian(1.0), expansion=features, random_state=0)
+    expected = model.fit(X, X[:, 0]).predict(X)
+    found = model.fit(X, target * X[:, 0].astype(np.float64), np.full(40, weight)).predict(X)
+    assert np.allclose(found / target, expected, atol=1e-3)
+
+
+def test_ridges_beyond_single_precision_are_refused():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    model = KernelRegressor(random_state=0).fit(X, X[:, 0])
+    before = model.predict(X)
+    for call in (model.fit, model.partial_fit):
+        model.set_params(regularization=1e300)
+        with pytest.raises(ValueError, match=r"`regularization` must be .* 1e\+30\]"):
+            call(X, X[:, 0])
+    assert np.array_equal(model.predict(X), before)
+    model.set_params(regularization=1e30).partial_fit(X, X[:, 0])
+    assert np.isfinite(model.predict(X)).all()

@@ -290,7 +290,7 @@ Array = NDArray[np.float64]
 Callback = Callable[[Progress], object] | None
 Order = Callable[[np.random.RandomState, bool], NDArray[np.int64]]
 
-_RIDGE = 1e-6
+_RIDGE, _MOST_RIDGE = 1e-6, 1e30  # functions are 0 before matrices in float32 overflow
 # Rows mapped at a time, and bytes: larger arrays have new pages each time, which cost more than the
 # copy does.
 _BLOCK, _BYTES = 2**15, 24 * 2**20
@@ -751,7 +751,7 @@ class KernelEstimator(Estimator):
             return 0.0 if self._is_theory() else _RIDGE
         if callable(self.regularization):
             return own_copy(as_schedule(self.regularization))
-        return check_real("regularization", self.regularization, low=0.0)
+        return check_real("regularization", self.regularization, low=0.0, high=_MOST_RIDGE)
 
     def _chosen_ridge(self) -> float | None:
         """Return the ridge for learning by sums; None to choose it on held-out rows."""

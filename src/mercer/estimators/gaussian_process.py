@@ -37,7 +37,7 @@ from mercer.kernels import Kernel, as_kernel
 from mercer.learning import AutomaticStep, automatic_step
 from mercer.model_file import storable
 from mercer.records import Config, IfAny, Record, Several
-from mercer.sums import Statistics, check_heaviest
+from mercer.sums import Statistics, check_sizes
 from mercer.threads import check_jobs, jobs
 from mercer.validation import check_choice, check_integer, check_real, integer, positive, truth
 
@@ -390,9 +390,10 @@ class GaussianProcessRegressor(RegressorMixin, Estimator):
             raise ValueError(
                 f"y has {n_targets} targets, but the model was started with {self._n_targets}."
             )
+        targets = y.reshape(-1, n_targets)
         weights = check_weights(sample_weight, X.shape[0], some=reset)
-        check_heaviest(weights)
-        return X, y.reshape(-1, n_targets), weights
+        check_sizes(None, targets, weights)
+        return X, targets, weights
 
     # -- answers --------------------------------------------------------------------------------
 

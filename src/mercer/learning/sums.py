@@ -55,8 +55,8 @@ from mercer.sums import (
     Rows,
     Statistics,
     check_alike,
-    check_heaviest,
     check_same_basis,
+    check_sizes,
     class_numbers,
     relabelled,
     shift_of_codes,
@@ -966,7 +966,7 @@ class SecondOrderLearner(StepLearner):
         self.learn(x[np.newaxis], target[np.newaxis], np.array([weight]))
 
     def _look(self, targets: Array, weights: Array) -> None:
-        check_heaviest(weights)
+        check_sizes(None, targets, weights)
         # Without weights: the curvature is that of the loss, and weights are applied elsewhere.
         used = (weights > 0.0).astype(np.float64)
         if type(self.objective) is Pointwise and used.any():

@@ -261,34 +261,28 @@ def rows_at_once(n_columns: int, most: int = 131_072, most_bytes: int = 2**26) -
     return int(max(1024, min(most, most_bytes // (8 * max(n_columns, 1)))))
 
 
-def check_heaviest(weights: Array) -> None:
-    """Raise ValueError for weights whose sums would overflow, and name the row.
+def check_sizes(X: Any, targets: Array, weights: Array | None = None) -> None:
+    """Raise ValueError for numbers whose squares would overflow, and name their column or row.
+
+    Other large numbers are fine: nanoseconds since 1970, for example, are centred before they are
+    squared. Inputs and weights may be None.
 
     Examples
     --------
-    >>> check_heaviest(np.array([1.0, 1e300]))
+    >>> check_sizes(None, np.zeros((2, 1)), np.array([1.0, 1e300]))
     Traceback (most recent call last):
         ...
     ValueError: Row 1 has the weight 1e+300, but in sums over rows weights may be at most 1e+100...
     """
-    heaviest = float(weights.max(initial=0.0))
-    if not heaviest <= _HEAVIEST:
+    if weights is not None and not (heaviest := float(weights.max(initial=0.0))) <= _HEAVIEST:
         raise ValueError(
             f"Row {int(np.argmax(weights))} has the weight {heaviest:g}, but in sums over rows "
             f"weights may be at most {_HEAVIEST:g}, so that these do not overflow. Divide all "
             "weights by one number, such as their mean."
         )
-
-
-def check_sizes(X: Any, targets: Array, weights: Array | None = None) -> None:
-    """Raise ValueError for numbers whose squares would overflow, and name their column or row.
-
-    Other large numbers are fine: nanoseconds since 1970, for example, are centred before they are
-    squared.
-    """
-    if weights is not None:
-        check_heaviest(weights)
     for name, array in (("inputs", X), ("targets", targets)):
+        if array is None:
+            continue
         values = array if isinstance(array, np.ndarray) else array.data
         most = _LARGEST_SINGLE if values.dtype == np.float32 else _LARGEST
         # fmax and fmin ignore NaN (missing values), so it hides no large number.

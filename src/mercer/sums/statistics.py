@@ -36,6 +36,7 @@ _SINGLE_JITTER, _SINGLE_FEATURES = 1e-8, 40
 # overflow.
 _SINGLE_ROWS = 4096
 _MOST_FEATURES = 46_340
+_LARGEST_SINGLE = 1e17  # sums of so many products of such numbers are finite in float32
 _LONG = 200  # most characters of values that a message shows
 
 
@@ -216,6 +217,9 @@ class Statistics(Recorded):
 
     def _add_products(self, Z: Any, Y: Array, root: Array) -> None:
         """Add the products of features with features and with Y, the targets times ``root``."""
+        if Z.dtype == np.float32:
+            largest = max(root.max(initial=0.0), np.abs(Y).max(initial=0.0))
+            Z = Z if largest <= _LARGEST_SINGLE else Z.astype(np.float64)
         if (root != 1.0).any():
             Z *= root[:, np.newaxis].astype(Z.dtype)
         # Only one triangle: half the work of Z.T @ Z.

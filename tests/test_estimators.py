@@ -977,6 +977,12 @@ def test_only_proportions_of_weights_count_in_scores(loss):
         model.score(X, TARGETS, np.zeros(len(X)))
 
 
+def test_who_has_learned_nothing_has_no_score():
+    for model in (KernelRegressor(), KernelClassifier(), GaussianProcessRegressor()):
+        with pytest.raises(NotFittedError):
+            model.score(X, LABELS)
+
+
 def test_infinite_weights_are_refused():
     model = KernelRegressor(kernel=KERNEL, expansion=KOMP(max_size=5)).fit(X, X[:, 0])
     for learn in (model.fit, model.partial_fit, model.score):

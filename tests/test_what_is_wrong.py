@@ -169,6 +169,19 @@ def test_targets_that_are_not_finite_are_told_with_their_rows(name, value, what)
         LEARN[name](X, y)
 
 
+@pytest.mark.parametrize("name", ["regressor", "default", "partial_fit", "process"])
+@pytest.mark.parametrize("text", ["high", b"high"])
+def test_quantities_that_are_text_are_told(name, text):
+    with pytest.raises(ValueError, match="y holds text, such as 'high'"):
+        LEARN[name](X, np.array([text, text] * (N // 2)))
+
+
+@pytest.mark.parametrize("kind", [KernelRegressor, KernelClassifier, KernelRanker])
+def test_targets_of_different_lengths_are_told(kind):
+    with pytest.raises(ValueError, match="Input y has rows of different lengths"):
+        kind(**STEPS).fit(X, [[1.0], [1.0, 2.0]] * (N // 2))
+
+
 def test_targets_of_several_columns_are_told_with_the_column():
     y = X[:, :2].copy()
     y[5, 1] = np.nan

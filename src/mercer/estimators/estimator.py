@@ -290,8 +290,6 @@ class Estimator(BaseEstimator):
         if self._left_out is not None and not first and is_frame(X):
             X = without_column(X, self._left_out)
         y = _plain(self, y, options, first=first)
-        if options.get("y_numeric"):
-            _refuse_text(self, y)
         if first:
             found = self._first_rows(_as_rows(X), y, gaps, weights, options)
         else:
@@ -679,7 +677,11 @@ def _refuse_text(estimator: Any, y: Sequence[Any]) -> None:
         cells = np.asarray(targets, dtype=object if isinstance(targets, list | tuple) else None)
         if cells.dtype.kind not in "USO":
             continue
-        texts = (str(cell) for cell in cells.flat if isinstance(cell, str))
+        texts = (
+            str(cell) if isinstance(cell, str) else cell.decode(errors="replace")
+            for cell in cells.flat
+            if isinstance(cell, str | bytes)
+        )
         text = next((one for one in texts if not is_number(one)), None)
         if text is not None:
             raise ValueError(
@@ -697,7 +699,10 @@ def _plain(
         estimator.target_form_ = None
     if quantities:
         y = [estimator.in_numbers(one, first=first) for one in y]
-    return tuple(plain_targets(one, quantities=quantities) for one in y)
+    found = tuple(plain_targets(one, quantities=quantities) for one in y)
+    if quantities:
+        _refuse_text(estimator, found)
+    return found
 
 
 def column_names(estimator: Any) -> list[str]:

@@ -525,7 +525,8 @@ class KernelRegressor(RegressorMixin, LossEstimator):
             If ``y`` has another shape than the learned targets, or its squares are beyond what
             numbers hold.
         """
-        predicted, loss = self.targets_.predict(self.scores(X)), self.loss_
+        scores = self.scores(X)
+        predicted, loss = self.targets_.predict(scores), self.loss_
         is_band = isinstance(loss, Quantile) and loss.n_scores(1) > 1
         measure: Callable[..., float] = loss.explained if is_band else r2_score
         return score_of(measure, self.in_numbers(y), predicted, sample_weight)

@@ -799,6 +799,8 @@ def _as_cells(y: Any, quantities: bool) -> Any:
     if not isinstance(y, list | tuple):
         return y
     kinds = {_kind(one) for one in set(map(type, y))}
+    if kinds <= {"list", "ndarray"} and len(set(map(np.size, y))) > 1:
+        raise ValueError("Input y has rows of different lengths. Give each row as many targets.")
     if kinds <= {"list", "ndarray"} or (kinds <= {*_KINDS, "tuple"} and quantities):
         return y
     if len(kinds) == 1 and kinds <= _KINDS.keys():

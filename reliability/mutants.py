@@ -79,12 +79,13 @@ TESTS = {
     "tests/test_records.py": "",
     "tests/test_golden_models.py": "",
     "tests/test_streaming_contract.py": "",
-    "tests/test_learner.py": "fails or state or pickle or copy",
-    "tests/test_estimators.py": "fails",
+    "tests/test_learner.py": "fails or nonsense or makes_no_sense or diverges",
+    "tests/test_estimators.py": "fails or not_stay",
     "tests/quality/test_mapped_models.py": "read_only or goes_on",
-    "tests/quality/test_random_features.py": "fails or interrupted or wait",
-    "tests/quality/test_dictionary.py": "fails",
+    "tests/quality/test_random_features.py": "fails or interrupted or wait or saved or cut",
+    "tests/quality/test_dictionary.py": "fails or files or new_classes",
     "tests/quality/test_stream_default.py": "interrupted or undone or fails or file",
+    "tests/quality/test_conformal.py": "file or sparse_rows",
     "tests/app/test_stream_rows.py": "",
     "tests/system/test_stream_command.py": "",
     "tests/app/test_null_values.py": "stream",
@@ -278,7 +279,8 @@ def _units(
             case ast.ClassDef():
                 yield from _units(one.body, (*around, one.name))
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
-                if one.value is not None and name != "__all__" and "TypeVar" not in ast.dump(one):
+                of_types = any(word in ast.dump(one) for word in ("TypeVar", "TypeAlias"))
+                if one.value is not None and name != "__all__" and not of_types:
                     yield (*around, name), "value", one
 
 
@@ -411,6 +413,11 @@ class Seen:
     seconds: float = 0.0
     lines: set[tuple[str, int]] = field(default_factory=set)
 
+    @property
+    def modules(self) -> set[str]:
+        """Names of the modules of these lines."""
+        return {module for module, _ in self.lines}
+
 
 class Trier:
     """A plugin of pytest: runs all tests of a file once, and some of them for each mutant.
@@ -497,13 +504,11 @@ class Trier:
 
     def _asked(self, mutant: Mutant) -> list[str]:
         """Names of the tests that come to a mutant, the fastest first."""
-        place = mutant.module, mutant.line
-        found = [
-            name
-            for name, seen in self.seen.items()
-            if place in seen.lines
-            or (mutant.kind != "body" and any(name == mutant.module for name, _ in seen.lines))
-        ]
+        place, all_seen = (mutant.module, mutant.line), self.seen.items()
+        if mutant.kind == "body":
+            found = [name for name, seen in all_seen if place in seen.lines]
+        elif found := [name for name, seen in all_seen if mutant.module in seen.modules]:
+            found += [name for name, seen in all_seen if not seen.lines]  # they may read values
         found.sort(key=lambda name: self.seen[name].seconds)
         until = accumulate(self.seen[name].seconds for name in found)
         return [name for name, end in zip(found, until, strict=True) if end < ASKED_S]

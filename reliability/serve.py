@@ -175,7 +175,7 @@ def origin(rng: Random, request: Request) -> None:
     request.put("Origin", str(_one(rng, ("http://evil.com", "null", "https://localhost",
                                          "http://localhost:1",
                                          "http://localhost.evil.com", "", "file://"))))  # fmt: skip
-    request.right = {403} if request.method == "POST" else {200}
+    request.right = {403}
 
 
 def kind(rng: Random, request: Request) -> None:

@@ -164,3 +164,5 @@ def test_new_files_have_the_keys_of_old_ones(name, tmp_path):
     later = "/model/means", "/model/kept"
     assert old <= new
     assert all(any(word in key for word in later) for key in new - old)
+    load_model(tmp_path / "model").save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()

@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 import mercer
 from mercer import KernelClassifier, KernelRegressor, kernels, load_model, losses, model_file
@@ -184,6 +185,45 @@ def test_names_of_features_survive(tmp_path):
     assert again.learn_one({"u": 0.5, "v": 0.5}, 1.0).predict_one({"u": 2.0, "v": 1.0}) > 0.0
 
 
+def test_what_is_of_the_machine_and_not_of_the_model_is_not_stored(tmp_path):
+    generator = np.random.RandomState(0)
+    for given, kept in ((generator, None), (np.int64(3), 3), (3, 3), (None, None)):
+        model = KernelRegressor(kernel=KERNEL, expansion="komp", random_state=given, n_jobs=2)
+        model.fit(X, TARGETS).save(tmp_path / "model")
+        params = model_file.read_state(tmp_path / "model")["model"]["params"]
+        assert not {"n_jobs", "categorical_features"} & params.keys()
+        loaded = load_model(tmp_path / "model")
+        assert (loaded.random_state, loaded.n_jobs) == (kept, None)
+    model = KernelRegressor(kernel=KERNEL, categorical_features=np.array([1]))
+    model.fit(np.column_stack([X[:, 0], LABELS]), TARGETS).save(tmp_path / "model")
+    assert load_model(tmp_path / "model").categorical_features == [1]
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+def test_rows_to_calibrate_by_are_kept_and_must_fit(kind, tmp_path):
+    rows, labels = kind(X), np.array(["a", "b", "c"])[LABELS]
+    model = KernelClassifier(kernel=KERNEL, expansion=KOMP(max_size=9), step_size=0.9)
+    model.fit(rows[:100], labels[:100]).calibrate(rows[100:], labels[100:])
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert np.array_equal(loaded.predict_set(rows), model.predict_set(rows))
+    loaded.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
+    for wrong in (
+        {"y": np.full(60, -1)},
+        {"y": np.full(60, 3)},
+        {"y": np.zeros(59, np.int64)},
+        {"weights": np.ones(59)},
+        {"X": X[:59]},
+        {"X": np.zeros((60, 3))},
+    ):
+        state = model_file.read_state(tmp_path / "model")
+        state["model"]["calibration"] |= wrong
+        model_file.write_state(tmp_path / "forged", state)
+        with pytest.raises(ValueError, match="not a valid mercer"):
+            load_model(tmp_path / "forged")
+
+
 def test_saving_replaces_a_file_and_changes_nothing(tmp_path):
     path = tmp_path / "model"
     path.write_text("old")
@@ -332,6 +372,8 @@ FORGERIES = {
     ("model", "n_features"): [3, 10**30, -1, None],
     ("model", "feature_names"): [["a"], 3, ["a", "b", "c"]],
     ("model", "row_names"): [3, ["a"]],
+    ("model", "means"): [np.zeros(3), np.zeros(2, np.float32), "x"],
+    ("model", "kept"): [{}, [], "x"],
     ("model", "targets"): [None, {}],
     ("model", "targets", "labels"): [{"dtype": "<i8", "values": [1, 1, 2]}, {}, None],
     ("model", "targets", "labels", "values"): [[2, 1, 0], [0, 1], [0, 1, 2, 3], [[0, 1, 2]]],

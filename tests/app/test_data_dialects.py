@@ -774,9 +774,9 @@ def arriving(content, dialect=None):
         ("a|b\n1.5|x\n", None, {"a": "1.5", "b": "x"}),
         ("a, m;b\n1,2;3\n", None, {"a, m": "1.2", "b": "3"}),
         ("sep=|\na|b\n1|2\n", None, {"a": "1", "b": "2"}),
-        ("a,b\nx,y\n", CsvDialect(delimiter=";"), {"a,b": "x,y"}),
+        ("a,b\n1,5\n", CsvDialect(delimiter=";"), {"a,b": "1.5"}),
         ("ä;b\n1;ö\n".encode("latin-1"), None, {"ä": "1", "b": "ö"}),
-        ("a;b\n1;ł\n".encode("cp1250"), CsvDialect(encoding="cp1250"), {"a": "1", "b": "ł"}),
+        ("ł;b\n1;ł\n".encode("cp1250"), CsvDialect(encoding="cp1250"), {"ł": "1", "b": "ł"}),
         ("a;b\n1.234,5;+1,5e3\n", None, {"a": "1.234,5", "b": "+1.5e3"}),
         ("a\nHello\n", None, {"a": "Hello"}),
         ("  x    b\n 1.5   y\n", None, {"x": "1.5", "b": "y"}),
@@ -789,10 +789,25 @@ def arriving(content, dialect=None):
         ('a, b\n1, "x"\n', None, {"a": "1", "b": "x"}),
         ("ab c\n12xy\n", CsvDialect(widths="2,2"), {"ab": "12", "c": "xy"}),
         ('a,b\n1,"x^",y"\n', CsvDialect(escape="^"), {"a": "1", "b": 'x",y'}),
+        ("a,b\n1, x\n", CsvDialect(quote=""), {"a": "1", "b": " x"}),
     ],
 )
 def test_rows_that_arrive_have_dialects_too(content, dialect, expected):
     assert arriving(content, dialect) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("content", "dialect", "n_cells"),
+    [
+        ('a, b\n1, "x, y"\n', CsvDialect(blanks=False), 3),
+        ("a,b\n1,x\\, y\n", CsvDialect(escape=""), 3),
+        ("x\tb\tc\n 1.5   2\ty\n", CsvDialect(delimiter="tab"), 2),
+        ("a,b\n1 2\n", None, 1),
+    ],
+)
+def test_what_is_told_of_rows_that_arrive_is_not_given_up(content, dialect, n_cells):
+    (said,) = arriving(content, dialect)
+    assert said.startswith(f"it has {n_cells} cell")
 
 
 def test_bytes_of_another_encoding_that_arrive_are_named():

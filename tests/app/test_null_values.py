@@ -387,7 +387,10 @@ def record(text, **cells):
         ({"a": -999}, False, -999, "gap"),
         ({"a": -999}, False, -999.0, "gap"),
         ({"b": -999}, False, -999.0, -999.0),
+        ({"a": 1}, False, True, 1.0),
         ("gone", False, "gone", "gap"),
+        ("gone", False, "stays", "error"),
+        (None, True, " NA ", "gap"),
         (None, False, "NA", "error"),
         ({"a": ""}, True, "NA", "error"),
     ],
@@ -425,7 +428,8 @@ def test_marks_of_a_column_that_a_stream_lacks_are_refused():
     def reader():
         return RowReader("y", null_values={"height": -1}, needs_target=False)
 
-    with pytest.raises(ValueError, match=r"'heigth' for the .null_values.*Did you mean 'height'"):
+    said = r"'heigth' for the `null_values`, .*Did you mean 'height'"
+    with pytest.raises(ValueError, match=said):
         RowReader("y", null_values={"heigth": -1}).read(record(True, height="1", y="2"))
     assert reader().read(record(False, a=1.0, y=2)).x == {"a": 1.0}  # JSON names what it has
     goes_on = reader()

@@ -1,11 +1,15 @@
 """Rows that arrive, one by one and without the command: what is a row, and where to go on."""
 
+import itertools
 import json
 import math
 import os
 import socket
+import sys
 import threading
 import time
+from datetime import date, datetime, timedelta
+from datetime import time as clock
 from functools import partial
 
 import numpy as np
@@ -15,6 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from mercer import KernelClassifier, KernelRegressor, NoveltyDetector, load_model
+from mercer.columns import TablePreprocessor
+from mercer.columns.null_values import Unreadable
+from mercer.conformal import AdaptiveConformal
 from mercer.expansions import KOMP
 from mercer.kernels import Gaussian
 from mercer.model_file import read_state, write_state
@@ -87,12 +94,14 @@ def test_the_first_line_with_words_names_the_columns():
     assert lines.line == 8
     for text, said in (
         (b"\n[1, 2]\n", "Line 2 of rows should be a JSON object, or name the columns"),
-        (b"a,,b\n", "each by another name, got 'a,,b'"),
+        (b"\n [1, 2]\n", "Line 2 of rows should be a JSON object, or name the columns"),
+        (b"a,,b\r\n", "each by another name, got 'a,,b'."),
         (b"a,b,a\n", "each by another name"),
         (b'a,"b\n', "Line 1 of rows should name columns, but cannot be read: it is no CSV"),
         (b"\xff\xfea\0\n", "it is UTF-16"),
         (b"\xfe\xff\0a\n", "it is UTF-16"),
         (b"a,\x81\n", "Line 1 of rows should name columns, but cannot be read"),
+        (b"a\rb,c\n", "Line 1 of rows should name columns, but cannot be read: new-line"),
     ):
         with pytest.raises(ValueError, match=said.replace("[", r"\[")):
             records(text)
@@ -108,6 +117,7 @@ def test_the_first_line_with_words_names_the_columns():
         (b"a;b\nx1,5;1,5x\n", {"a": "x1,5", "b": "1,5x"}),
         (b"a\tb\n1,5\t2\n", {"a": "1,5", "b": "2"}),
         (b"a,b;c|d\n1;2\n", {"a,b": "1", "c|d": "2"}),
+        (b"a,x\r\n1,2\n", {"a": "1", "x": "2"}),
         (b"a b\n1 2\n", {"a": "1", "b": "2"}),
         (b"a\n1 2\n", {"a": "1 2"}),
         (b"\xe4,b\n\xf6,1\n", {"ä": "ö"}),
@@ -120,7 +130,7 @@ def test_how_rows_are_written_is_found_out(text, values):
 
 
 def test_marks_of_the_order_of_bytes_and_ends_of_lines_are_no_cells():
-    for text in (b'\n\xef\xbb\xbf{"a": 1}\r\n', b'{"a": 1}\n\xef\xbb\xbf{"a": 1}\r'):
+    for text in (b'\n\xef\xbb\xbf {"a": 1}\r\n', b'{"a": 1}\n\xef\xbb\xbf{"a": 1}\r'):
         assert all(one.values == {"a": 1} for one in records(text)[0])
     for told in (None, CsvDialect(quote=""), CsvDialect(delimiter="whitespace")):
         found, _ = records(b"\xef\xbb\xbfa\r\n1\r\n2\r", dialect=told)
@@ -138,6 +148,11 @@ def test_lines_without_an_end_are_given_up(monkeypatch):
             records(*chunks)
 
 
+def test_what_is_read_at_once_and_how_long_is_waited_is_known():
+    assert (arrivals._LONGEST_LINE, arrivals._CHUNK) == (16_777_216, 65_536)
+    assert (arrivals._POLL, arrivals._SETTLED, arrivals._CONNECTING) == (0.2, 1.0, 10.0)
+
+
 # -- sources ---------------------------------------------------------------------------------------
 
 
@@ -153,7 +168,7 @@ def test_what_follows_and_what_is_skipped_is_said(tmp_path):
         source = open_source(address, skip=3)
         assert not source.rewinds
         assert source.position() == {"rows": 3}
-        with pytest.raises(ValueError, match="skip"):
+        with pytest.raises(ValueError, match="`skip` must"):
             open_source(address, skip=-1)
     with pytest.raises(ValueError, match="`skip` is for what cannot be read again"):
         open_source(str(tmp_path / "rows.csv"), skip=0)
@@ -175,7 +190,7 @@ def test_addresses_of_sockets_have_a_host_and_a_port(rest):
     "host",
     [
         *("example.org", "10.0.0.1", "0.0.0.0", "::", "127.example.org", "127.0.0.1.nip.io"),
-        *("128.0.0.1", "localhost.example.org", "::2", "2130706433"),
+        *("128.0.0.1", "localhost.example.org", "::2", "2130706433", "localhostx", "xlocalhost"),
     ],
 )
 def test_names_that_begin_like_this_machine_are_others(host):
@@ -196,6 +211,29 @@ def test_this_machine_has_several_names():
             assert (found._family, found._where) == (family, (host.strip("[]"), port))
     found = ArrowSocket("unix:a:b")
     assert (found._family, found._where, found.name) == (socket.AF_UNIX, "a:b", "unix:a:b")
+
+
+def test_a_socket_says_at_once_that_pyarrow_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match="needs pyarrow"):
+        ArrowSocket("unix:rows.sock")
+
+
+def test_standard_input_is_read_and_stays_open():
+    reading, writing = os.pipe()
+    os.write(writing, b"a\n1\n2")
+    os.close(writing)
+    before = os.dup(0)
+    os.dup2(reading, 0)
+    try:
+        for source in (Pipe(), open_source("-")):
+            assert source.name == "standard input"
+        assert rows(source, never) == [{"a": "1"}, {"a": "2"}]
+        assert os.read(0, 1) == b""
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+        os.close(reading)
 
 
 def test_a_pipe_drops_the_rows_that_are_known(tmp_path):
@@ -223,10 +261,14 @@ def test_a_pipe_drops_the_rows_that_are_known(tmp_path):
     assert again.position() == {"rows": 3}
     assert read(again) == ["4"]
     assert again.position() == {"rows": 4}
-    rest = Pipe(address, skip=1)
-    rest.go_to({"rows": 3})
-    assert read(rest) == ["2", "3", "4"]
-    assert rest.position() == {"rows": 6}
+    for skip in (0, 1):
+        rest = Pipe(address, skip=skip)
+        rest.go_to({"rows": 3})
+        assert read(rest) == ["1", "2", "3", "4"][skip:]
+        assert rest.position() == {"rows": 7 - skip}
+    none = Pipe(address)
+    none.go_to({"rows": 0})
+    assert read(none) == ["1", "2", "3", "4"]
     none = Pipe(address)
     none.go_to({"rows": 4})
     assert read(none) == []
@@ -234,7 +276,7 @@ def test_a_pipe_drops_the_rows_that_are_known(tmp_path):
     short.go_to({"rows": 6})
     with pytest.raises(ValueError, match="ended after 4 rows, but the first 6 were to be skipped"):
         read(short)
-    with pytest.raises(ValueError, match="rows"):
+    with pytest.raises(ValueError, match="`rows` must"):
         Pipe(address).go_to({"rows": -1})
 
 
@@ -257,19 +299,20 @@ def test_a_source_waits_only_where_nothing_is_there(tmp_path):
     os.mkfifo(tmp_path / "p")
     with open(os.open(tmp_path / "p", os.O_RDWR), "wb", buffering=0) as pipe:
         pipe.write(b"a\n1\n")
-        asked = []
+        asked = [time.monotonic()]
 
         def pause():
             asked.append(time.monotonic())
-            if len(asked) == 2:
+            if len(asked) == 3:
                 pipe.write(b"2\n")
-            return len(asked) > 3
+            return len(asked) > 4
 
         assert rows(Pipe(str(tmp_path / "p")), pause) == [{"a": "1"}, {"a": "2"}]
-    assert len(asked) == 4
+    assert len(asked) == 5
     waited = np.diff(asked)
-    assert waited[0] > 0.15  # two looks in a row, with nothing between them
-    assert waited[1] < 0.15
+    assert waited[0] < 0.15
+    assert waited[1] > 0.15  # two looks in a row, with nothing between them
+    assert waited[2] < 0.15
 
 
 def test_a_socket_sends_rows_and_what_is_no_row_is_named(tmp_path):
@@ -281,19 +324,19 @@ def test_a_socket_sends_rows_and_what_is_no_row_is_named(tmp_path):
             pa.ipc.new_stream(file, table.schema) as writer,
         ):
             writer.write_table(table)
-            writer.write_table(table)
+            writer.write_table(table[:2])
 
     with sent(send, tmp_path / "s") as address:
         source = ArrowSocket(address, skip=1)
         found = [*source.records(never)]
-    assert [one.values.get("a") for one in found] == [None, 3, 1, None, 3]
+    assert [one.values.get("a") for one in found] == [None, 3, 1, None]
     assert [one.place for one in found] == [
-        f"row {n} of unix:{tmp_path / 's'} (the first is row 0)" for n in (1, 2, 3, 4, 5)
+        f"row {n} of unix:{tmp_path / 's'} (the first is row 0)" for n in (1, 2, 3, 4)
     ]
     assert ["a value that Python has not" in one.error for one in found] == [
-        *(True, False, False, True, False)
+        *(True, False, False, True)
     ]
-    assert source.position() == {"rows": 6}
+    assert source.position() == {"rows": 5}
 
 
 @pytest.mark.parametrize("what", ["nothing", "half", "other"])
@@ -317,6 +360,10 @@ def test_waiting_for_a_socket_can_be_given_up(tmp_path):
     source = ArrowSocket(f"unix:{tmp_path / 's'}")
     source.go_to({"rows": 7})
     assert rows(source) == []  # nobody listens
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(tmp_path / "s"))
+        assert rows(source) == []  # nor now
+    (tmp_path / "s").unlink()
     done = threading.Event()
     with sent(lambda _: done.wait(30), tmp_path / "s") as address:
         source = ArrowSocket(address)
@@ -354,6 +401,7 @@ def test_a_file_goes_on_after_any_row(tmp_path):
     assert [*reading] == []
     assert [one["line"] for one in places] == [0, 4, 5, 6]
     assert [one["byte"] for one in places] == [0, 17, 21, 25]
+    assert {len(one["head"]) for one in places} == {16}
     path.write_bytes(TEXT + b"4;w")
     for n, position in enumerate(places):
         again = GrowingFile(path)
@@ -381,7 +429,7 @@ def test_a_file_that_is_another_one_is_refused(change, said, tmp_path):
     path.write_bytes(change(TEXT))
     with pytest.raises(ValueError, match=f"not the file that was read before: 25 bytes.*{said}"):
         GrowingFile(path).go_to(position)
-    with pytest.raises(ValueError, match="byte"):
+    with pytest.raises(ValueError, match="`byte` must"):
         GrowingFile(path).go_to({**position, "byte": -1})
     path.write_bytes(TEXT)
     GrowingFile(path).go_to(position)
@@ -408,6 +456,22 @@ def test_only_the_first_bytes_of_those_read_say_which_file_it_is(tmp_path):
         else:
             with pytest.raises(ValueError, match="begins otherwise"):
                 GrowingFile(path).go_to(inside)
+    path.write_bytes(b"".join(lines)[:1400])
+    with pytest.raises(ValueError, match="has 1,400 bytes"):
+        GrowingFile(path).go_to(inside)
+
+
+def test_where_a_file_is_read_is_of_that_file_wherever_its_name_leads(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(TEXT)
+    source = GrowingFile(path)
+    reading = source.records(at_once)
+    next(reading)
+    position = source.position()
+    path.rename(tmp_path / "rows.1.csv")
+    path.write_bytes(b"x\n" + TEXT)
+    assert source.position() == position
+    assert len([*reading]) == 2
 
 
 def test_columns_of_a_long_first_line_are_known_when_a_run_goes_on(tmp_path):
@@ -421,16 +485,16 @@ def test_columns_of_a_long_first_line_are_known_when_a_run_goes_on(tmp_path):
     again = GrowingFile(path)
     again.go_to(source.position())
     assert rows(again) == [dict(zip(names, map(str, range(1, 9001)), strict=True))]
-    (tmp_path / "empty.csv").write_text("\n\n")
+    (tmp_path / "empty.csv").write_text(" \n\n")
     source = GrowingFile(tmp_path / "empty.csv")
     assert rows(source) == []
     again = GrowingFile(tmp_path / "empty.csv")
     again.go_to(source.position())
     assert rows(again) == []
-    (tmp_path / "empty.csv").write_text("\n\na\n")
+    (tmp_path / "empty.csv").write_text(" \n\na\n")
     again.go_to(again.position())
     assert rows(again) == []
-    (tmp_path / "empty.csv").write_text("\n\na\n1\n")
+    (tmp_path / "empty.csv").write_text(" \n\na\n1\n")
     last = GrowingFile(tmp_path / "empty.csv")
     last.go_to(again.position())
     assert rows(last) == [{"a": "1"}]
@@ -441,12 +505,14 @@ def followed(path, change, **options):
     asked = []
 
     def pause():
-        asked.append(1)
+        asked.append(time.monotonic())
         if len(asked) == 1:
             change()
         return len(asked) > 2
 
-    return rows(GrowingFile(path, follow=True, **options), pause)
+    found = rows(GrowingFile(path, follow=True, **options), pause)
+    assert asked[2] - asked[1] > 0.15  # nothing came
+    return found
 
 
 def test_a_followed_file_ends_when_waiting_is_given_up(tmp_path):
@@ -463,8 +529,10 @@ def test_a_followed_file_ends_when_waiting_is_given_up(tmp_path):
         followed(path, lambda: os.truncate(path, 3))
     path.write_bytes(b"a\n1\n")
     assert followed(path, lambda: path.write_bytes(b"a\n2\n")) == [{"a": "1"}]
-    for change in (path.unlink, partial(os.replace, path, tmp_path / "moved")):
+    other = tmp_path / "other"
+    for change in (path.unlink, partial(os.replace, other, path)):
         path.write_bytes(b"a\n1\n")
+        other.write_bytes(b"a\n1\n")
         with pytest.raises(ValueError, match="was removed or replaced by another file"):
             followed(path, change)
 
@@ -475,7 +543,7 @@ def test_a_table_goes_on_after_any_row(tmp_path):
     source = TableFile(path)
     assert source.name == str(path)
     reading = source.records(never)
-    positions = {}
+    positions = {0: source.position()}
     for n in range(3000):
         one = next(reading)
         assert one.values == {"a": n}
@@ -483,13 +551,13 @@ def test_a_table_goes_on_after_any_row(tmp_path):
         positions[n + 1] = source.position()
     assert [*reading] == []
     assert positions[1] == {"row": 1, "size": path.stat().st_size}
-    for n in (1, 699, 700, 701, 1023, 1024, 1025, 2048, 2999, 3000):
+    for n in (0, 1, 699, 700, 701, 1023, 1024, 1025, 2048, 2999, 3000):
         again = TableFile(path)
         again.go_to(positions[n])
         found = [*again.records(never)]
         assert [one.values["a"] for one in found] == [*range(n, 3000)]
         assert not found or found[0].place.startswith(f"row {n:,} of")
-    with pytest.raises(ValueError, match="row"):
+    with pytest.raises(ValueError, match="`row` must"):
         TableFile(path).go_to({**positions[1], "row": -1})
     with pytest.raises(ValueError, match="not the file that was read before: it had 1 bytes"):
         TableFile(path).go_to({**positions[1], "size": 1})
@@ -501,7 +569,7 @@ def test_files_of_a_folder_come_by_name_and_once(tmp_path):
         (tmp_path / name).write_text(text)
     (tmp_path / "0.csv").touch()
     (tmp_path / "1.csv").mkdir()
-    pq.write_table(pa.table({"a": [1], "from": ["i"]}), tmp_path / "i.parquet")
+    pq.write_table(pa.table({"a": [1], "from": ["i"]}), tmp_path / "i.PARQUET")
     source = ArrivingFiles(tmp_path, settled=0.0)
     assert source.name == str(tmp_path)
     found = [*source.records(never)]
@@ -511,7 +579,7 @@ def test_files_of_a_folder_come_by_name_and_once(tmp_path):
         "b.csv",
         "i",
     ]
-    assert [one.place.split(" of ")[1][:5] for one in found] == ["C.TSV", "a.jso", "b.csv", "i.par"]
+    assert [one.place.split(" of ")[1][:5] for one in found] == ["C.TSV", "a.jso", "b.csv", "i.PAR"]
     position = source.position()
     assert position["part"] is None
     sizes = [[name, (tmp_path / name).stat().st_size] for name, _ in position["done"]]
@@ -525,12 +593,27 @@ def test_files_of_a_folder_come_by_name_and_once(tmp_path):
     assert [name for name, _ in again.position()["done"]] == [
         "C.TSV",
         "a.jsonl",
-        "i.parquet",
+        "i.PARQUET",
         "k.csv",
     ]
     (tmp_path / "a.jsonl").write_text("")
     with pytest.raises(ValueError, match=r"a\.jsonl changed after it was read as a whole"):
         rows(again, never)
+
+
+def test_files_of_a_folder_are_read_by_their_endings(tmp_path):
+    for ending in ("csv", "tsv", "txt", "log"):
+        (tmp_path / f"rows.{ending}").write_text("a\n1\n")
+    for ending in ("jsonl", "ndjson", "json"):
+        (tmp_path / f"rows.{ending}").write_text('{"a": 1}\n')
+    table = pa.table({"a": [1]})
+    for ending in ("parquet", "pq"):
+        pq.write_table(table, tmp_path / f"rows.{ending}")
+    for ending in ("arrow", "feather", "ipc"):
+        with pa.ipc.new_file(tmp_path / f"rows.{ending}", table.schema) as writer:
+            writer.write_table(table)
+    found = rows(ArrivingFiles(tmp_path, settled=0.0), never)
+    assert [str(values["a"]) for values in found] == ["1"] * 12
 
 
 def test_a_folder_goes_on_inside_of_a_file(tmp_path):
@@ -548,6 +631,8 @@ def test_a_folder_goes_on_inside_of_a_file(tmp_path):
     assert rows(again, never) == [{"a": "3,5", "b": "4"}, {"a": "5"}]
     again.go_to(position)
     assert rows(again, never) == [{"a": "3,5", "b": "4"}, {"a": "5"}]
+    source.go_to({"done": [["1.csv", 14]], "part": None})
+    assert rows(source, never) == [{"a": "5"}]
     (tmp_path / "1.csv").unlink()
     with pytest.raises(ValueError, match=r"1\.csv is gone, of which a part was read before"):
         ArrivingFiles(tmp_path).go_to(position)
@@ -580,6 +665,8 @@ def test_a_file_is_whole_when_it_has_not_changed_for_a_while(tmp_path, monkeypat
     assert is_whole(0.001)  # of before, by its time, and nobody needs to look twice
     source = ArrivingFiles(tmp_path, settled=1.0)
     assert is_whole(0.0)
+    source = ArrivingFiles(tmp_path, settled=2.0)  # which is longer, as it changes more slowly
+    assert not is_whole(0.0)
 
 
 def test_a_file_that_grows_while_it_is_read_is_an_error(tmp_path):
@@ -613,6 +700,15 @@ def test_a_folder_is_looked_at_again_until_waiting_is_given_up(tmp_path):
     (tmp_path / "2.csv").write_text("a\n2\n")
     unsettled = ArrivingFiles(tmp_path, settled=60.0)
     assert rows(unsettled) == []  # not whole yet
+    assert rows(ArrivingFiles(tmp_path, settled=0.1), never) == [{"a": "1"}, {"a": "2"}]
+
+
+def test_a_folder_that_takes_long_to_list_is_listed_rarely(tmp_path, monkeypatch):
+    clock, slept = itertools.count(7.0), []
+    monkeypatch.setattr(arrivals.time, "monotonic", clock.__next__)
+    monkeypatch.setattr(arrivals.time, "sleep", slept.append)
+    assert rows(ArrivingFiles(tmp_path, follow=True), lambda: len(slept) == 1) == []
+    assert slept == [10.0]
 
 
 # -- rows ------------------------------------------------------------------------------------------
@@ -658,8 +754,16 @@ def test_a_row_has_inputs_a_target_and_a_key():
     refused(reader, cells(id=1, a=1, b=1, y="x"), "'y' holds 'x', .* or leave out such rows")
     refused(reader, cells(id=1, a=1, b=1, y=-math.inf), "'y' holds -inf, which is not finite")
     no_key = RowReader("y")
+    refused(no_key, cells(a="x", y=1), "which is no number")
     refused(no_key, cells(y=1), "it has no inputs, only the target 1")
     assert no_key.read(cells(a=1)) == Row({"a": 1.0}, None, None)
+    assert type(no_key.read(cells(a=2)).x["a"]) is float
+    labels = RowReader("y", key="id")
+    assert labels.read(cells(id=1, y=2)) == Row(None, 2, "1")  # that of a row of before
+    assert labels.columns is None
+    wide = RowReader("y")
+    wide.read(cells(a=1, b=2, c=3, y=4))
+    refused(wide, cells(a=1, b=None, c=None, y=4), "the column 'b' has no value")
 
 
 def test_cells_of_text_are_numbers_as_python_writes_no_others():
@@ -679,8 +783,10 @@ def test_columns_of_csv_must_be_there():
     row = cells(text=True, a="1", b="2")
     for reader, said in (
         (RowReader("y"), "no column 'y' for the `target`, but 'a', 'b'"),
+        (RowReader("a", key="aa"), "no column 'aa' for the `key`, but 'a', 'b'.$"),
+        (RowReader("y", exclude=["c"], needs_target=False), "no column 'c' for the `exclude`"),
         (RowReader("a", key="bb"), r"no column 'bb' for the `key`.*Did you mean 'b'\?"),
-        (RowReader("a", exclude=["b", "c"]), "no column 'c' for the `exclude`"),
+        (RowReader("a", exclude=iter(["b", "c"])), "no column 'c' for the `exclude`"),
     ):
         with pytest.raises(ValueError, match=said):
             reader.read(row)
@@ -718,6 +824,9 @@ def test_truth_values_of_text_are_read_where_those_before_were_such():
     reader = RowReader("y")
     assert reader.read(cells(a=1, y=True)).y is True
     assert reader.read(cells(text=True, a="1", y="FALSE")).y is False
+    assert reader.read(cells(text=True, a="1", y="true")).y is True
+    assert reader.read(cells(a=1, y=np.True_)).y is True
+    assert RowReader("y").read(cells(a=1, y=np.True_)).y is True
     refused(reader, cells(text=True, a="1", y="0"), "'0' is no truth value")
 
 
@@ -742,6 +851,71 @@ def test_quantities_may_be_written_as_text():
             dates.read(cells(a=1, y="2024-01-31"))
     names = RowReader("y", task="classification")
     assert names.read(cells(a=1, y="2024-01-31")).y == "2024-01-31"
+    assert names.form is None
+
+
+def test_classes_that_are_whole_numbers_are_few_unless_they_were_asked_for():
+    guessed, asked, named = (RowReader("y", task=t) for t in ("auto", "classification", "auto"))
+    for label in (8, 1, -(2**63), *range(100, 117)):
+        guessed.read(cells(a=1, y=label))
+    assert guessed.to_state()["classes"] == sorted([8, 1, -(2**63), *range(100, 117)])
+    again = RowReader("y")
+    again.restore(guessed.to_state())
+    for reader in (guessed, again):
+        with pytest.raises(ValueError, match="has had more than 20 different whole numbers"):
+            reader.read(cells(a=1, y=2))
+    for label in range(25):
+        asked.read(cells(a=1, y=label))
+        named.read(cells(a=1, y=f"name {label}"))
+    state = RowReader("y").to_state()
+    with pytest.raises(ValueError, match="classes"):
+        again.restore({**state, "classes": [-(2**63) - 1]})
+
+
+def test_rows_of_a_table_model_have_cells_of_its_kinds():
+    rng, n = np.random.default_rng(0), 60
+    days = [date(2024, 1, 1) + timedelta(days=int(d)) for d in rng.integers(0, 300, n)]
+    columns = TablePreprocessor(exclude=("y",)).fit(
+        {
+            "when": np.datetime64("2024-01-01", "s") + rng.integers(0, 10**7, n),
+            "clock": [clock(int(h), int(m)) for h, m in rng.integers(0, 24, (n, 2))],
+            "flag": rng.integers(0, 2, n) == 1,
+            "fee": [f"${one:,.2f}" for one in rng.uniform(100.0, 9000.0, n)],
+            "day": [f"{one:%d.%m.%Y}" for one in days],
+            "town": rng.choice(["Bern", "Bonn", "Ulm"], n),
+            "size": rng.normal(size=n),
+            "y": rng.normal(size=n),
+        }
+    )
+    first = {"when": " 2024-03-01T05:29 ", "clock": "21:05", "flag": " TRUE ", "fee": "$2.50"}
+    first |= {"day": "01.02.2024", "town": " Ulm ", "size": 3}
+    read = first | {"when": "2024-03-01T05:29", "flag": True, "town": "Ulm", "size": 3.0}
+    typed = read | {"when": datetime(2024, 3, 1, 5, 29), "clock": clock(21, 5)}
+    lenient, strict = RowReader("y"), RowReader("y", strict=True)
+    for reader in (lenient, strict):
+        reader.of_table(columns, None)
+        assert reader.read(cells(**first, y=1.5)) == Row(read, 1.5, None)
+        assert reader.typed(read) == typed
+        gaps = reader.read(cells(**first | {"when": None, "flag": "false"}, y=1.5)).x
+        assert gaps == read | {"when": None, "flag": False}
+        assert reader.typed(gaps) == typed | {"when": None, "flag": False}
+        refused(reader, cells(y=1.5), "it has no inputs, only the target 1.5")
+    for name, cell, what, said in (
+        ("when", "soon", "a date", "no date as ISO 8601 writes it"),
+        ("clock", "late", "a time of the day", "no time as ISO 8601 writes it"),
+        ("flag", "perhaps", "a truth value", "no truth value"),
+        ("flag", 1, "a truth value", "no truth value"),
+        ("fee", "soon", "a number", "no number as the first ones are written"),
+        ("day", "soon", "a date", "no date as the first ones are written"),
+        ("size", "x" * 99, "a number", f"holds '{'x' * 40}', which is no number"),
+    ):
+        odd = first | {name: cell}
+        refused(strict, cells(**odd, y=1.5), said)
+        lenient.unreadable = Unreadable(strict=False)
+        assert lenient.read(cells(**odd, y=1.5)).x == read | {name: None}
+        (note,) = lenient.unreadable.said()
+        assert f"{name!r} has 1 cell that cannot be read as {what}, first" in note
+        assert f"{str(cell)[:40]!r} in row 7" in note
 
 
 def test_rows_may_have_gaps_new_columns_and_odd_cells():
@@ -757,6 +931,9 @@ def test_rows_may_have_gaps_new_columns_and_odd_cells():
     assert "row 7" in " ".join(reader.unreadable.said())
     assert "'far'" in " ".join(reader.unreadable.said())
     assert reader.read(cells(id=1, y=3.5)) == Row(None, 3.5, "1")  # the label of a row
+    assert reader.read(cells(id=1, a=None, y=3.5)) == Row(None, 3.5, "1")
+    names = cells(text=True, id="1", a="1", town="-", y="2.5")  # which would be a gap of numbers
+    assert reader.read(names).x == {"a": 1.0, "town": "-"}
     gaps = reader.read(cells(id=1, a=None, b=None))
     assert [*gaps.x] == ["a", "b"]
     assert all(map(math.isnan, gaps.x.values()))
@@ -792,8 +969,10 @@ def test_measures_are_of_labels_that_had_been_told():
     assert again.mean == measures.mean == 4.0 / 3.0
     measures.compare("a", "b", quantities=False)
     assert measures.window() == 0.5
-    with pytest.raises(ValueError, match="n_bad"):
-        Measures.from_state({**measures.to_state(), "n_bad": -1})
+    assert Measures.from_state({**measures.to_state(), "total": 0.5}).total == 0.5
+    for name in ("n_bad", "n_labels", "n_compared", "n_unlabelled"):
+        with pytest.raises(ValueError, match=name):
+            Measures.from_state({**measures.to_state(), name: -1})
 
 
 # -- learning --------------------------------------------------------------------------------------
@@ -818,7 +997,9 @@ def test_what_is_asked_and_learned_is_counted(monkeypatch):
     answer = training.take(cells(id=3, a=0.5))
     assert (answer.row, answer.key) == (3, "3")
     assert math.isfinite(answer.prediction)
+    assert type(answer.prediction) is float
     assert training.measures.n_unlabelled == 1
+    assert training.late.max_waiting == 10_000
     assert training.take(cells(id=3, y=0.5)) is None
     assert training.measures.n_labels == 4
     assert training.estimator.n_samples_seen_ == 4
@@ -834,12 +1015,15 @@ def test_what_is_asked_and_learned_is_counted(monkeypatch):
             training.take(cells(id=4, a=0.5, y=0.5))
     assert (training.n_rows, training.measures.n_bad) == (7, 2)
     assert training.estimator.n_samples_seen_ == 4
+    for _ in range(2):  # one that comes again is no label
+        assert training.take(cells(id="again", a=0.5)).key == "again"
     assert training.take(cells(id="none", y=0.5)) is None  # of a row that never came
     assert training.late.n_unknown == 1
     without = StreamTraining(RowReader("y"), model_of)
     assert without.take(cells(a=1)).prediction is None
     assert without.estimator is None
     assert without.measures.n_unlabelled == 1
+    assert len(without.late) == 0  # as no label can come
     asks_only = StreamTraining(RowReader("y"), model_of, model=training.estimator, learns=False)
     state = repr(training.estimator.to_state())
     asks_only.take(cells(a=0.5, y=0.5))
@@ -871,6 +1055,10 @@ def test_a_checkpoint_is_all_of_a_run(tmp_path):
     plain = StreamTraining(RowReader("y", key="id"), model_of)
     plain.restore(tmp_path / "c")
     assert plain.adaptive is None
+    plain.write(tmp_path / "d", {})
+    later = StreamTraining(RowReader("y", key="id"), model_of, coverage=0.5)
+    later.restore(tmp_path / "d")
+    assert later.adaptive.coverage == 0.5
     fresh = StreamTraining(RowReader("y"), model_of, coverage=0.5)
     fresh.write(tmp_path / "d", {})
     assert StreamTraining(RowReader("y"), model_of).restore(tmp_path / "d") == {}
@@ -896,6 +1084,11 @@ def test_a_checkpoint_that_does_not_fit_together_is_refused(tmp_path):
         again = StreamTraining(RowReader("y", key="id"), model_of, coverage=0.5)
         with pytest.raises(ValueError, match=r"is not a valid checkpoint: .*Delete it"):
             again.restore(tmp_path / "d")
+    state = read_state(tmp_path / "c")
+    state["stream"]["n_rows"] = -1
+    write_state(tmp_path / "d", state)
+    with pytest.raises(ValueError, match="`n_rows` must"):
+        StreamTraining(RowReader("y", key="id"), model_of).restore(tmp_path / "d")
     for change in ({"kind": "Popen"}, {"kind": "ValueFunction"}, {"model": None}, {"model": {}}):
         write_state(tmp_path / "d", {**read_state(tmp_path / "c"), **change})
         with pytest.raises(ValueError, match="is not a valid checkpoint"):
@@ -905,6 +1098,19 @@ def test_a_checkpoint_that_does_not_fit_together_is_refused(tmp_path):
         StreamTraining(RowReader("y"), model_of).restore(tmp_path / "d")
     with pytest.raises(FileNotFoundError):
         StreamTraining(RowReader("y"), model_of).restore(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    "kind", [KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError]
+)
+def test_whatever_goes_wrong_with_a_checkpoint_it_is_a_wrong_one(kind, tmp_path, monkeypatch):
+    def wrong(state):
+        raise kind("so it is")
+
+    trained(1).write(tmp_path / "c", {})
+    monkeypatch.setattr(Measures, "from_state", wrong)
+    with pytest.raises(ValueError, match=r"is not a valid checkpoint: .*so it is"):
+        StreamTraining(RowReader("y", key="id"), model_of).restore(tmp_path / "c")
 
 
 ROWS = np.random.default_rng(0).normal(size=(30, 2))
@@ -953,6 +1159,8 @@ def test_models_that_go_on_say_what_rows_are(labels, kind):
         training.take(cells(b=1, a=2, y=label))
         assert training.estimator.n_samples_seen_ == 31
         refused(reader, cells(a=1, y=label), "'b' has no value")
+        if kind == "integer":  # which are known to be classes
+            assert [reader.read(cells(a=1, b=2, y=n)).y for n in range(25)] == [*range(25)]
 
 
 def test_intervals_are_of_quantities():
@@ -962,5 +1170,12 @@ def test_intervals_are_of_quantities():
     training = trained(40, coverage=0.5)
     low, high = training.take(cells(id="x", a=0.5)).interval
     assert low < high
+    training, by_hand = trained(0, coverage=0.5), AdaptiveConformal(0.5)
+    for i in range(40):
+        prediction = training.take(cells(id=i, a=i / 10, y=i / 10)).prediction
+        if prediction is not None:
+            by_hand.update(abs(prediction - i / 10))
+    answer = training.take(cells(id="x", a=0.5))
+    assert answer.interval == by_hand.interval(answer.prediction)
     assert trained(0, coverage=0.5).take(cells(id="x", a=0.5)).interval is None
     assert trained(1, coverage=0.5).take(cells(id="x", a=0.5)).interval is None

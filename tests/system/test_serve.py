@@ -6,15 +6,18 @@ import gzip
 import http.client
 import io
 import json
+import math
 import os
 import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from contextlib import contextmanager
 from datetime import date, timedelta
 from datetime import time as clock
@@ -23,14 +26,17 @@ from types import SimpleNamespace
 from urllib.parse import urlencode
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose
 
 from command_line import run
-from mercer import KernelRegressor, load_model
+from mercer import KernelClassifier, KernelRegressor, __version__, load_model
 from mercer.columns import TablePreprocessor
+from mercer.expansions import KOMP
+from mercer.kernels import Gaussian
 from mercer_app.files import read_tables
 from mercer_app.rows import TableRows
 from mercer_app.serve import Answers, ModelServer, _answers, _page, _server
@@ -129,13 +135,16 @@ def models(folder, quickest_race, quick_correction):
 
 
 @contextmanager
-def served(path, coverage=None, **options):
-    answers = Answers(load_model(path), coverage)
-    with ModelServer(answers, title=path.stem, port=0, **options) as server:
+def serving(answers, title="page", **options):
+    with ModelServer(answers, title=title, port=0, **options) as server:
         thread = threading.Thread(target=server.serve_forever, name="waitress")
         thread.start()
         yield server
     thread.join()
+
+
+def served(path, coverage=None, **options):
+    return serving(Answers(load_model(path), coverage), path.stem, **options)
 
 
 @pytest.fixture(scope="module")
@@ -251,8 +260,15 @@ def test_answers_are_those_of_predict(name, servers, models, folder, tmp_path, m
             total = why["baseline"] + sum(why["contributions"].values())
             assert_allclose(total, why["prediction"], rtol=1e-4, atol=1e-4)
             assert set(why["contributions"]) == {column["name"] for column in said["columns"]}
+            assert why.keys() == {
+                *("quantity", "output", "prediction", "baseline", "contributions")
+            }
+            assert name != "classes" or why["output"] in said["classes"]
+    else:
+        assert error(server, "/predict", {"rows": json_rows(data, 2), "explain": True})
     status, _, html = ask(server, "/")
     assert status == 200
+    assert 'class="answer"' not in html.decode()
     typical = unescape(re.search(r'href="(/\?[^"]+)"', html.decode())[1])
     status, _, html = ask(server, typical)
     assert status == 200
@@ -267,7 +283,111 @@ def test_a_row_alone_and_a_list_of_rows_are_taken(server):
     assert both[0]["prediction"] > both[1]["prediction"]
 
 
-def test_model_describes_its_columns(server):
+def test_a_column_may_be_called_rows():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 2)), columns=["rows", "a"])
+    model = KernelRegressor(kernel=Gaussian(1.0), expansion=KOMP(max_size=10))
+    row = {"rows": 0.5, "a": 1.0}
+    with serving(Answers(model.fit(frame, frame["a"]))) as server:
+        one = answer(server, "/predict", row)["predictions"]
+        assert len(one) == 1
+        for asked in ([row], {"rows": [row]}):
+            assert answer(server, "/predict", asked)["predictions"] == one
+        assert len(answer(server, "/predict", {"rows": [row, row]})["predictions"]) == 2
+        assert answer(server, "/predict", row | {"rows": None})["notes"]  # a gap, none of a list
+
+
+def test_answers_are_json_in_utf_8(servers, monkeypatch):
+    server = servers("binary")
+    assert "nö".encode() in ask(server, "/model")[2]
+    monkeypatch.setattr(server.routes.answers, "described", lambda: {"a": math.nan})
+    assert "JSON" in error(server, "/model")
+
+
+def test_as_many_notes_are_in_a_header_as_have_room(server, folder, monkeypatch):
+    rows = list(csv.DictReader(io.StringIO((folder / "homes.csv").read_text(encoding="utf-8"))))
+    rows[0]["town"], rows[1]["lift"] = "Rom", ""
+    text = io.StringIO()
+    file = csv.DictWriter(text, [*rows[0], "more"])
+    file.writeheader()
+    file.writerows(row | {"more": 1} for row in rows)
+
+    def told():
+        status, headers, _ = ask(server, "/batch", text.getvalue().encode(), "text/csv")
+        assert status == 200
+        assert headers["Content-Disposition"] == 'attachment; filename="predictions.csv"'
+        return json.loads(headers["Mercer-Notes"])
+
+    notes = told()
+    assert len(notes) == 3
+    for room, n in ((0, 3), (-1, 2)):
+        monkeypatch.setattr(_server, "_MOST_NOTES", len(json.dumps(notes)) + room)
+        assert told() == notes[:n]
+
+
+def test_labels_of_numbers_and_dates_are_those_of_json():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), columns=["a", "b"])
+    row, options = {"a": 0.5, "b": 1.0}, {"kernel": Gaussian(1.0), "expansion": KOMP(max_size=10)}
+    model = KernelClassifier(**options).fit(frame, np.digitize(frame["a"], [-0.5, 0.5]))
+    told = Answers(model).rows([row], explain=True)
+    assert json.loads(json.dumps(told.predictions))[0]["prediction"] in (1, 2)
+    assert json.loads(json.dumps(told.explanations))[0]["output"] in (0, 1, 2)
+    days = np.datetime64("2024-01-01") + np.digitize(frame["a"], [-0.5, 0.5]) * 100
+    model = KernelRegressor(normalize_y=True, **options).fit(frame, days)
+    told = Answers(model).rows([row])
+    assert re.match(r"202[34]-\d\d-\d\d", told.predictions[0]["prediction"])
+
+
+def test_what_is_no_number_of_json_is_null(server, monkeypatch):
+    monkeypatch.setattr(_answers, "predictions", lambda *_: {"prediction": np.array([np.inf])})
+    assert answer(server, "/predict", ROW)["predictions"] == [{"prediction": None}]
+
+
+def test_what_cannot_be_asked_is_known_beforehand(models, servers, monkeypatch):
+    server = servers("novelty")
+    said = "`interval` is of quantities and classes, but this is novelty. Leave it out."
+    assert error(server, "/predict", {"rows": [{"a": 1, "b": 2}], "interval": 0.5}) == said
+    assert error(server, "/batch?interval=0.5", b"a,b\n1,2\n", kind="text/csv") == said
+    with pytest.raises(ValueError, match="learned arrays, whose columns have no names"):
+        Answers(KernelRegressor(kernel="linear", expansion="komp").fit([[0.0], [1.0]], [0.0, 1.0]))
+    model, asked = load_model(models("binary")), []
+
+    def refuse(reads, coverage):
+        if coverage is not None:
+            raise ValueError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Answers, "rows", lambda _, rows, coverage: asked.append((rows, coverage)))
+        answers = Answers(model)
+        assert asked == [([answers.typical()], 0.9)]  # so that all is compiled
+        patch.setattr(_answers, "check_interval", refuse)
+        answers = Answers(model)
+    assert (answers.no_interval, answers.coverage) == ("ValueError", None)
+
+
+def test_typed_cells_mean_what_those_of_a_file_do(server):
+    answers = server.routes.answers
+    for blank in ({}, dict.fromkeys(ROW, "  ")):
+        row, notes = answers.cells(blank)
+        assert row == dict.fromkeys(ROW)
+        assert notes == []
+    row, notes = answers.cells({"area": " 1e2 ", "lift": " TRUE ", "town": " Ulm "})
+    assert (row["area"], row["lift"], row["town"]) == (100, True, " Ulm ")
+    assert notes == []
+    for text, value in (
+        *(("NaN", None), ("0.5", 0.5), ("-3", -3)),
+        *((str(sign * (2**53 - 1)), sign * (2**53 - 1)) for sign in (1, -1)),
+        *((str(sign * 2**53), sign * 2.0**53) for sign in (1, -1)),
+    ):
+        found = answers.cells({"area": text})[0]["area"]
+        assert (found, type(found)) == (value, type(value))
+    for text, value in (("True", True), ("FALSE", False), ("perhaps", "perhaps")):
+        assert answers.cells({"lift": text})[0]["lift"] == value
+    for end in answers.by_name["area"].ends:
+        assert answers.cells({"area": repr(end)})[1] == []
+    assert "1 is beyond" in answers.cells({"area": "1"})[1][0]
+
+
+def test_model_describes_its_columns(server, folder):
     said = answer(server, "/model")
     columns = {column["name"]: column for column in said["columns"]}
     assert (said["task"], said["target"], said["ignored"]) == ("regression", "price", ["price"])
@@ -280,7 +400,14 @@ def test_model_describes_its_columns(server):
     assert (
         columns["listed"]["minimum"] < columns["listed"]["typical"] < columns["listed"]["maximum"]
     )
-    assert ODD in columns["town"]["categories"]
+    with open(folder / "homes.csv", encoding="utf-8") as file:
+        towns = Counter(row["town"] for row in csv.DictReader(file))
+    assert columns["town"]["categories"] == sorted(towns, key=lambda town: (-towns[town], town))
+    assert columns["town"]["typical"] == columns["town"]["categories"][0]
+    assert ODD in towns
+    assert (said["mercer"], said["rows_measured"]) == (__version__, 420)
+    for name, key in (("text", "typical"), ("area", "categories"), ("lift", "minimum")):
+        assert key not in columns[name]
     assert re.fullmatch(r"\d\d\.\d\d\.19\d\d", columns["built"]["typical"])
     assert re.fullmatch(r"202\d-\d\d-\d\d", columns["listed"]["typical"])
     assert answer(server, "/health") == {"status": "ok"}
@@ -361,6 +488,8 @@ def test_gaps_new_categories_and_unknown_columns_are_said_as_predict_says_them(
     assert "such as 'Rom'" in text
     assert "500 is beyond what was learned" in text
     assert '<option value="Rom" selected>' in text
+    text = unescape(ask(server, f"/?{urlencode(TYPED | {'more': 1})}")[2].decode())
+    assert "not looked at, as training had no such column: 'more'" in text
 
 
 @pytest.mark.parametrize(("column", "cell"), [("listed", "2031-05-01"), ("built", "01.05.2031")])
@@ -420,13 +549,17 @@ def test_a_model_that_explains_is_asked_why(models, monkeypatch):
         assert '<rect class="less" x="37.50%" width="12.50%"' in text
         many = {"rows": [ROW] * (_answers.MOST_EXPLAINED + 1), "explain": True}
         assert "rows are to be explained" in error(server, "/predict", many, 413)
+        assert answer(server, "/predict", many | {"explain": False})["predictions"]
+        most = many | {"rows": [ROW] * _answers.MOST_EXPLAINED}
+        assert len(answer(server, "/predict", most)["explanations"]) == _answers.MOST_EXPLAINED
 
 
 def test_the_report_is_shown_from_memory(models, tmp_path):
     with served(models("binary"), report=b"<h1>Report</h1>") as server:
         status, headers, body = ask(server, "/report")
         assert (status, body) == (200, b"<h1>Report</h1>")
-        assert "script" not in headers["Content-Security-Policy"]
+        assert headers["Content-Security-Policy"] == _server._REPORT_POLICY
+        assert "script" not in _server._REPORT_POLICY
         assert b'href="/report"' in ask(server, "/")[2]
 
 
@@ -474,7 +607,8 @@ def test_who_reads_slowly_gets_all(models, monkeypatch):
 
 
 def test_there_is_no_report_unless_it_is_named(server):
-    assert "--report" in error(server, "/report", status=404)
+    said = "There is no report: `mercer serve --report FILE` shows one."
+    assert error(server, "/report", status=404) == said
     assert b'href="/report"' not in ask(server, "/")[2]
 
 
@@ -507,12 +641,13 @@ def test_columns_of_every_kind_are_typed_as_a_file_has_them():
     rng = np.random.default_rng(3)
     n = 200
     day, month = rng.integers(1, 28, n), rng.integers(1, 13, n)
+    amounts = rng.uniform(100, 9000, n).round(2)
     table = {
         "when": np.datetime64("2024-01-01", "s") + rng.integers(0, 10**7, n),
         "clock": [clock(int(h), int(m)) for h, m in rng.integers(0, 24, (n, 2))],
         "american": [f"{m}/{d}/2024" for d, m in zip(day, month, strict=True)],
         "compact": 20240000 + 100 * month + day,
-        "amount": [f"{x:,.2f} km" for x in rng.uniform(100, 9000, n)],
+        "amount": [None, *(f"{x:,.2f} km" for x in amounts[1:])],
         "codes": [f"c{k}" for k in rng.integers(0, 40, n)],
         "flag": rng.integers(0, 2, n) == 1,
         '<a> "b" & c\'': rng.normal(size=n),
@@ -523,9 +658,21 @@ def test_columns_of_every_kind_are_typed_as_a_file_has_them():
         KernelRegressor(random_state=0), TablePreprocessor(exclude=("y",)), "y"
     ).partial_fit(table)
     answers = Answers(model.model)
-    typical = [re.sub(r"\d", "0", column.typical) for column in answers.columns]
-    assert typical[:4] == ["0000-00-00T00:00", "00:00", "00/00/0000", "00000000"]
-    assert typical[4:7] == ["0000 km", "c00", "false"]
+    days = [date(2024, m, d).toordinal() for m, d in zip(month, day, strict=True)]
+    mean_day, minutes = date.fromordinal(int(np.mean(days))), table["clock"]
+    minutes = round(np.mean([60 * one.hour + one.minute for one in minutes]))
+    assert [column.typical for column in answers.columns][:7] == [
+        str((table["when"][0] + (table["when"] - table["when"][0]).mean()).astype("<M8[m]")),
+        f"{minutes // 60:02}:{minutes % 60:02}",
+        f"{mean_day:%m/%d/%Y}",
+        f"{mean_day:%Y%m%d}",
+        f"{np.mean(amounts[1:]):.4g} km",
+        min(table["codes"], key=lambda code: (-table["codes"].count(code), code)),
+        "false",
+    ]
+    assert [one.name for one in answers.columns if one.gaps] == ["amount"]
+    ranged = "when", "american", "compact", *list(table)[7:9]
+    assert [one.name for one in answers.columns if one.ends] == [*ranged]
     written = {"when": "2024-03-01T05:29", "clock": "21:05", "american": "2/28/2024"}
     written |= {"compact": "20240131", "amount": "1,234.5 km", "codes": "c3", "flag": "true"}
     written |= dict.fromkeys(list(table)[7:9], "0.25")
@@ -536,6 +683,11 @@ def test_columns_of_every_kind_are_typed_as_a_file_has_them():
     exact["when"] = np.array(exact["when"])
     found = answers.rows([row]).predictions[0]["prediction"]
     assert_allclose(found, answers.model.predict(exact)[0], rtol=1e-6)
+    for text in (" 2024-03-01T05:29 ", "2024-03-01T07:29+02:00"):
+        assert answers.rows([row | {"when": text}]).predictions[0]["prediction"] == found
+    (note,) = answers.cells(written | {"compact": "20310501"})[1]
+    assert re.search(r"'compact' was between 2024-01-\d\d and 2024-12-\d\d .* 2031-05-01 is", note)
+    assert answers.cells(written | {"compact": "7"})[1] == []
     others, notes = answers.cells(written | {"amount": "far", "clock": "late"})
     assert ["'far' is no number" in note for note in notes] == [True]
     with pytest.raises(
@@ -568,6 +720,11 @@ def test_columns_of_every_kind_are_typed_as_a_file_has_them():
         (ROW | {"listed": "tomorrow"}, "now holds 'tomorrow' in row 0"),
         ([ROW, {"area": 1}], "Row 1 of the request has no columns 'town', 'built'"),
         ([ROW, 7], "Row 1 of the request must be an object of columns and values, got a number"),
+        ([ROW, "x"], "Row 1 of the request must be an object of columns and values, got text"),
+        ([ROW, None], "Row 1 of the request must be an object of columns and values, got null"),
+        (ROW | {"area": {"a": 1}}, "Column 'area' holds an object in row 0 of the request"),
+        ([ROW, ROW | {"area": [1]}], "Column 'area' holds a list in row 1 of the request"),
+        ([ROW | {"town": None}, ROW, ROW | {"town": 3}], "now holds a number, 3, too"),
         ([], "The request holds no rows"),
         ("text", 'The request must be a row, or {"rows": [...]}'),
         ({"rows": 5}, '"rows" must be a list'),
@@ -591,11 +748,20 @@ def test_a_bad_request_is_refused_with_a_reason(row, message, server):
     assert answer(server, "/predict", ROW)["predictions"]  # and nothing has changed
 
 
+def test_reasons_are_sentences_without_options_that_requests_have_not(server):
+    said = "The request holds no rows, so there is nothing to predict."
+    assert error(server, "/predict", []) == said
+
+
 def test_a_cell_among_others_that_is_no_number_is_a_gap_and_said(server):
     told = answer(server, "/predict", {"rows": [ROW, ROW | {"area": "abc"}]})
     gap = answer(server, "/predict", {"rows": [ROW, ROW | {"area": None}]})
     assert told["predictions"] == gap["predictions"]
     assert any("'area' has 1 cell that cannot be read as a number" in one for one in told["notes"])
+    numbers = [1, 2.5, 3, 40, 50]
+    areas = [*numbers, "abc", True, None], [*numbers, None, None, None]
+    told, gaps = (answer(server, "/predict", [ROW | {"area": a} for a in some]) for some in areas)
+    assert told["predictions"] == gaps["predictions"]
 
 
 def test_an_infinite_number_is_refused(server):
@@ -614,6 +780,8 @@ def test_an_infinite_number_is_refused(server):
         (b"\x00\x01\x02" * 50, "zero bytes"),
         (b"area,town\n1,2,3\n", "`--delimiter`. Such options are those of `mercer predict`."),
         (b"\x1f\x8b\x00", "The file could not be read"),
+        (gzip.compress(b"area\n1\n", mtime=0)[:-9], "The file could not be read"),
+        (gzip.compress(b"", mtime=0)[:10] + b"\xff" * 20, "The file could not be read"),
     ],
 )
 def test_a_bad_file_is_refused_with_a_reason(body, message, server):
@@ -625,6 +793,9 @@ def test_a_file_that_grows_without_end_is_refused(pack, server, folder, monkeypa
     body = (folder / "homes.csv").read_bytes()
     plain = ask(server, "/batch", body, kind="text/csv")[2]
     assert ask(server, "/batch", pack(body), kind="application/octet-stream")[2] == plain
+    for fewer, status in ((0, 200), (1, 413)):
+        monkeypatch.setattr(_answers, "_MOST_UNPACKED", len(body) - fewer)
+        assert ask(server, "/batch", pack(body), kind="application/octet-stream")[0] == status
     monkeypatch.setattr(_answers, "_MOST_UNPACKED", 2**20)
     bomb = pack(body + b"\n" * 2**21)
     assert "when it is unpacked" in error(server, "/batch", bomb, 413, kind="text/csv")
@@ -642,11 +813,14 @@ def test_a_file_says_in_which_line_it_is_wrong(server, folder):
     assert "(0, 1)" in error(server, "/batch?interval=x", body, kind="text/csv")
     twice = "/batch?interval=0.9&interval=0.5"
     assert "got several" in error(server, twice, body, kind="text/csv")
+    assert "(0, 1)" in error(server, "/batch?interval=", body, kind="text/csv")
 
 
 def test_too_many_rows_are_refused(server, folder, monkeypatch):
-    monkeypatch.setattr(_answers, "MOST_ROWS", 400)
     body = (folder / "homes.csv").read_bytes()
+    monkeypatch.setattr(_answers, "MOST_ROWS", 420)
+    assert ask(server, "/batch", body, kind="text/csv")[0] == 200
+    monkeypatch.setattr(_answers, "MOST_ROWS", 419)
     assert "`mercer predict`" in error(server, "/batch", body, 413, kind="text/csv")
 
 
@@ -717,12 +891,12 @@ def test_what_is_taken_has_limits():
         "channel_timeout": 20,
         "cleanup_interval": 1,
     }
-    found = dict(_server._SETTINGS)
     for name in ("inbuf_overflow", "outbuf_overflow", "outbuf_high_watermark"):
-        assert found.pop(name) > 2**60  # nothing goes to a file
-    assert found == settings
+        settings[name] = 2**62  # nothing goes to a file
+    assert settings == _server._SETTINGS
     assert (_server.MOST_BYTES, _server._MOST_NOTES) == (67_108_864, 4000)
-    assert (_server.BODY_SECONDS, _server._LINGER_SECONDS) == (120.0, 2.0)
+    seconds = _server.IDLE_SECONDS, _server.BODY_SECONDS, _server._LINGER_SECONDS
+    assert seconds == (20, 120.0, 2.0)
     assert {*_server._SAID} == {400, 408, 411, 413, 431, 501}
     limits = _answers.MOST_ROWS, _answers.MOST_EXPLAINED, _answers._MOST_UNPACKED
     assert limits == (1_000_000, 100, 268_435_456)
@@ -735,6 +909,7 @@ def test_pages_of_others_cannot_post(server):
     assert answer(server, "/predict", ROW, Origin=own.upper())["predictions"]
     for origin in ("http://evil.com", "null", f"https://127.0.0.1:{port}", "http://127.0.0.1:1"):
         assert "none of this server's" in error(server, "/predict", ROW, 403, Origin=origin)
+        assert "none of this server's" in error(server, "/model", status=403, Origin=origin)
     status, headers, _ = ask(server, "/predict", method="OPTIONS", Origin="http://evil.com")
     assert status == 405
     assert not [name for name in headers if name.lower().startswith("access-control")]
@@ -752,7 +927,9 @@ def test_pages_of_others_cannot_post(server):
 )
 def test_what_forms_of_others_can_send_is_refused(path, kind, server):
     body = json.dumps(ROW).encode()
-    assert "Content-Type" in error(server, path, body, 415, kind=kind)
+    message = error(server, path, body, 415, kind=kind)
+    assert "Content-Type" in message
+    assert message.endswith(f"got {(kind or 'none').partition(';')[0]}.")
     assert "Content-Encoding" in error(server, "/predict", ROW, 415, Content_Encoding="gzip")
 
 
@@ -765,6 +942,7 @@ def test_methods_are_refused_where_they_make_no_sense(server):
     status, headers, body = ask(server, "/model", method="HEAD")
     assert (status, body) == (200, b"")
     assert int(headers["Content-Length"]) > 100
+    assert raw(server, b"HEAD /model HTTP/1.1\r\nHost: localhost\r\n\r\n").endswith(b"\r\n\r\n")
 
 
 def test_a_connection_takes_several_requests_and_ends_after_a_body_that_nobody_reads(server):
@@ -841,6 +1019,7 @@ def test_bodies_must_say_how_long_they_are(headers, status, server):
 
 def test_a_head_that_comes_drop_by_drop_is_given_up(models, monkeypatch):
     monkeypatch.setattr(_server, "BODY_SECONDS", 0.3)
+    monkeypatch.setattr(_server, "_LINGER_SECONDS", 0.2)
     with served(models("binary")) as server, socket.create_connection(server.server_address) as one:
         one.sendall(b"GET /health HTTP/1.1\r\nX: ")
 
@@ -859,6 +1038,82 @@ def test_what_never_arrives_is_given_up(server, monkeypatch):
     start = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     found = raw(server, start + b"Content-Length: 10\r\n\r\n{")
     assert found.split()[1] == b"408"
+
+
+def test_what_waits_behind_another_request_is_given_up_after_that(server, monkeypatch):
+    rows = server.routes.answers.rows
+
+    def slowly(*arguments, **options):
+        time.sleep(0.3)
+        return rows(*arguments, **options)
+
+    monkeypatch.setattr(_server, "BODY_SECONDS", 0.1)
+    monkeypatch.setattr(_server, "_LINGER_SECONDS", 0.0)
+    monkeypatch.setattr(server.routes.answers, "rows", slowly)
+    start, body = b"POST /predict HTTP/1.1\r\nHost: localhost\r\n", json.dumps(ROW).encode()
+    more = b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with socket.create_connection(server.server_address, timeout=10) as client:
+        client.sendall(start + more + body + start)
+        with client.makefile("rb") as answers:
+            assert re.findall(rb"HTTP/1\.\d (\d+)", answers.read()) == [b"200", b"408"]
+
+
+def test_nothing_is_answered_after_the_last_word(server, monkeypatch):
+    asked, answered = [], _server.Routes._answered
+
+    def noted(routes, environ):
+        asked.append(environ["PATH_INFO"])
+        return answered(routes, environ)
+
+    monkeypatch.setattr(_server, "_LINGER_SECONDS", 5.0)
+    monkeypatch.setattr(_server.Routes, "_answered", noted)
+    chunks = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with socket.create_connection(server.server_address, timeout=3) as client:
+        client.sendall(chunks)
+        with client.makefile("rb") as answers:
+            assert answers.read().startswith(b"HTTP/1.1 411")  # and the end, at once
+        client.sendall(b"GET /model HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert answer(server, "/health") == {"status": "ok"}
+        time.sleep(0.05)
+    assert asked == ["/health"]
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_who_goes_away_during_an_answer_stops_nobody(version, models):
+    at_once = struct.pack("ii", 1, 0)
+    with served(models("binary"), report=b"r" * 24_000_000) as server:
+        with socket.create_connection(server.server_address) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+            client.sendall(f"GET /report HTTP/{version}\r\nHost: localhost\r\n\r\n".encode())
+            assert client.recv(100)
+        assert answer(server, "/health") == {"status": "ok"}
+
+
+def test_who_closes_a_server_waits_for_its_end(models, monkeypatch):
+    server = ModelServer(Answers(load_model(models("binary"))), title="page", port=0)
+    ended, run = [], server._server.run
+
+    def slowly():
+        run()
+        time.sleep(0.2)
+        ended.append(True)
+
+    monkeypatch.setattr(server._server, "run", slowly)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    assert answer(server, "/health") == {"status": "ok"}
+    server.close()
+    assert ended
+    assert not server._server.task_dispatcher.threads
+    server.close()  # it is closed
+    thread.join()
+
+
+def test_a_server_that_was_never_begun_lets_go_of_its_port(models):
+    with ModelServer(Answers(load_model(models("binary"))), title="page", port=0) as server:
+        pass
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(server.server_address)
 
 
 def test_who_says_nothing_is_given_up(models, monkeypatch):
@@ -901,6 +1156,9 @@ def test_a_fault_shows_nothing_of_the_machine(server, monkeypatch, capfd):
     assert message.startswith("Unexpected KeyError")
     assert "secret" not in message
     assert "secret" not in "".join(capfd.readouterr())
+    monkeypatch.setenv("MERCER_DEBUG", "1")
+    assert error(server, "/predict", ROW, 500) == message
+    assert "KeyError: '/secret/place'" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["1_000", "\u0661\u0662", "inf", "0x10"])
@@ -924,6 +1182,9 @@ def test_bad_values_of_an_address_are_said_on_the_page(server):
     assert "<script>" not in html.decode().replace("<script>\n", "")
     assert "twice" in error(server, "/?area=1&area=2")
     assert "UTF-8" in error(server, "/?area=%FF")
+    many = "/?" + "&".join(["a"] * 10_000)
+    assert "twice" in error(server, many)
+    assert "too many values" in error(server, f"{many}&a")
 
 
 # -- nothing is opened ----------------------------------------------------------------------------

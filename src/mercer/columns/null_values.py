@@ -209,7 +209,7 @@ _A = {
     **dict.fromkeys(("number", "int64", "double", "float"), "a number"),
     **dict.fromkeys(("date", "date32[day]", "timestamp[s]", "timestamp[ns]"), "a date"),
     **dict.fromkeys(("time", "time32[s]"), "a time of the day"),
-    "bool": "a truth value",
+    **dict.fromkeys(("boolean", "bool"), "a truth value"),
 }
 
 

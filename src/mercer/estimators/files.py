@@ -89,8 +89,8 @@ class _Inputs(Field):
     dense = Gapped("n", "n_inputs")
     sparse = Record(
         data=Numbers("n_stored", dtype=FLOATS),
-        indices=Numbers("n_stored", dtype=np.int64, low=0),
-        indptr=Numbers("n+1", dtype=np.int64, low=0),
+        indices=Numbers("n_stored", dtype=np.int64),  # the format is checked below
+        indptr=Numbers("n+1", dtype=np.int64),
     )
 
     def written(self, value: Any) -> Any:

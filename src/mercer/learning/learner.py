@@ -491,7 +491,7 @@ class Learner(ABC):
         numbers = state["numbers"]
         self.n_samples, self._warned = int(numbers["n_samples"]), bool(numbers["warned"])
         n_rows, squares, loss, *counted = numbers["first"]
-        n_counted = int(counted[0]) if counted else int(n_rows)
+        n_counted = int(next(iter(counted), n_rows))
         self.first = FirstRows(int(n_rows), float(squares), float(loss), n_counted)
         if min(self.n_samples, n_rows, squares, n_counted) < 0:
             raise ValueError("The numbers of the learner are out of their range.")

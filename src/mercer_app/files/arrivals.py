@@ -270,12 +270,13 @@ def _delimiter_of(names: str, told: CsvDialect) -> str:
     """Return the delimiter that makes most names; a comma may be part of names, if others do."""
 
     def width(delimiter: str) -> int:
-        return max(map(len, reader([names], told.or_else(CsvDialect(delimiter=delimiter)))))
+        (cells,) = reader([names], told.or_else(CsvDialect(delimiter=delimiter)))
+        return len(cells)
 
     best = max(("\t", ";", "|", ","), key=width)
     if width(best) > 1:
         return best
-    return "whitespace" if told.widths is None and len(names.split()) > 1 else ","
+    return "whitespace" if len(names.split()) > 1 else ","
 
 
 #: Called before every wait for more rows; True gives up waiting.
@@ -289,7 +290,6 @@ _CONNECTING = 10.0  # seconds that a producer may take to open its socket
 
 _TABLES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 _TEXTS = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".txt", ".log")
-_UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".swp", "~")
 
 
 class Source(ABC):
@@ -583,7 +583,6 @@ class ArrowSocket(_Once):
                         "sends the rows first; it must listen there."
                     ) from None
             if pause():
-                self._gave_up = True
                 return None
             time.sleep(_POLL)
 
@@ -630,17 +629,16 @@ class _TextPart:
     def __init__(self, path: Path, name: str, dialect: CsvDialect | None = None) -> None:
         self.path, self._name = path, name
         self._lines = Lines(name, dialect)
-        self._file: io.FileIO | None = None
+        self._file: BinaryIO | None = None
 
     def records(self, pause: Pause, *, follow: bool = False) -> Iterator[Record]:
-        with open(self.path, "rb", buffering=0) as self._file:
-            if self._lines.byte:
-                self._lines.read_header(self._file)
-                self._file.seek(self._lines.byte)
+        with open(self.path, "rb") as self._file:
+            self._lines.read_header(self._file)
+            self._file.seek(self._lines.byte)
             chunks = self._chunks(self._file, pause, follow)
             yield from self._lines.records(chunks, to_the_end=lambda: not follow)
 
-    def _chunks(self, file: io.FileIO, pause: Pause, follow: bool) -> Iterator[bytes]:
+    def _chunks(self, file: BinaryIO, pause: Pause, follow: bool) -> Iterator[bytes]:
         while True:
             if chunk := file.read(_CHUNK):
                 yield chunk
@@ -650,7 +648,7 @@ class _TextPart:
                 self._check_still_there(file)
                 time.sleep(_POLL)
 
-    def _check_still_there(self, file: io.FileIO) -> None:
+    def _check_still_there(self, file: BinaryIO) -> None:
         read, now = os.fstat(file.fileno()), None
         with suppress(FileNotFoundError):
             now = self.path.stat()
@@ -703,11 +701,11 @@ class _TablePart:
         self.path, self._name = path, name
         self._row = 0
 
-    def records(self, pause: Pause, *, follow: bool = False) -> Iterator[Record]:
+    def records(self, pause: Pause) -> Iterator[Record]:
         start = 0
         for table in read_tables(self.path, rows_per_table=1024):
             if start + table.num_rows > self._row:
-                more = table.slice(max(0, self._row - start))
+                more = table.slice(self._row - start)
                 for record in _rows_of(more, self._name, self._row):
                     self._row += 1
                     yield record
@@ -786,8 +784,8 @@ class ArrivingFiles(Source):
     """A folder into which files come; each is read once, whole.
 
     The next file is the first by name of those present, once it has not changed for a second.
-    Ignored are names that begin with "." or "_", or end like unfinished files (.tmp, .part, ...),
-    endings other than those of CSV, JSON lines, Parquet and Arrow, and empty files.
+    Ignored are names that begin with "." or "_", endings other than those of CSV, JSON lines,
+    Parquet and Arrow, as unfinished files have (.tmp, .part, ...), and empty files.
 
     Parameters
     ----------
@@ -906,9 +904,4 @@ def _part_of(path: Path, dialect: CsvDialect | None) -> _TextPart | _TablePart:
 
 
 def _is_finished(name: str) -> bool:
-    low = name.lower()
-    return (
-        not name.startswith((".", "_"))
-        and not low.endswith(_UNFINISHED)
-        and low.endswith(_TABLES + _TEXTS)
-    )
+    return not name.startswith((".", "_")) and name.lower().endswith(_TABLES + _TEXTS)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -42,7 +42,7 @@ from mercer_app.models.predictions import (
 )
 from mercer_app.rows import TableRows
 
-Cell = str | int | float | bool | None
+Cell: TypeAlias = str | int | float | bool | None
 
 _DIGITS = 4  # of means that are shown
 _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
@@ -60,9 +60,9 @@ class Column:
         What it is.
     typical : str
         The mean or the commonest value in training, as a cell of a CSV file; "" of text.
-    lowest, highest : float or None
+    ends : tuple of float or None
         Range in training, for numbers, and for dates in seconds since 1970.
-    levels : tuple of str
+    levels : list of str
         Known categories, the commonest first.
     gaps : bool
         Whether it had cells without a value in training.
@@ -75,12 +75,11 @@ class Column:
     name: str
     kind: str
     typical: str
-    lowest: float | None
-    highest: float | None
-    levels: tuple[str, ...]
+    ends: tuple[float, float] | None
+    levels: list[str]
     gaps: bool
     reading: Reading
-    has_hours: bool = False
+    has_hours: bool
 
     @property
     def is_moment(self) -> bool:
@@ -122,38 +121,42 @@ class Column:
         found: dict[str, Any] = {"name": self.name, "kind": self.kind, "gaps": self.gaps}
         if self.typical:
             found["typical"] = self.value(self.typical)
-        if self.lowest is not None and self.highest is not None:
-            ends: list[Any] = [self.lowest, self.highest]
-            ends = [*map(self._written, ends)] if self.kind == "date" else ends
-            found |= {"minimum": ends[0], "maximum": ends[1]}
+        if self.ends is not None:
+            low, high = self.ends
+            written = self._written if self.kind == "date" else float
+            found |= {"minimum": written(low), "maximum": written(high)}
         if self.levels:
-            found["categories"] = list(self.levels)
+            found["categories"] = self.levels
         return found
 
     def unread(self, text: str) -> str:
         """Say that a cell is taken as no value, if it is not written as those in training."""
         form = self.reading.form
-        if not text.strip() or not isinstance(form, NumberForm | DateForm):
-            return ""
-        if math.isfinite(form.read([text])[0]):
-            return ""
-        return (
-            f"{text!r} is no {self.kind} as those of the column {self.name!r} are written, such as "
-            f"{self.typical!r}: it is taken as no value."
-        )
+        if (
+            not text.strip()
+            or not isinstance(form, NumberForm | DateForm)
+            or np.isfinite(form.read([text])).all()
+        ):
+            said = ""
+        else:
+            said = (
+                f"{text!r} is no {self.kind} as those of the column {self.name!r} are written, "
+                f"such as {self.typical!r}: it is taken as no value."
+            )
+        return said
 
     def beyond(self, value: Cell) -> str:
         """Say that a number or a date is outside of what was learned."""
-        if self.lowest is None or self.highest is None or isinstance(value, bool | None):
-            return ""
-        number = self._seconds(value) if self.kind == "date" else value
-        if isinstance(number, str) or self.lowest <= number <= self.highest or number != number:
-            return ""
-        low, high, said = map(self._written, (self.lowest, self.highest, number))
-        return (
-            f"{self.name!r} was between {low} and {high} in training: {said} is beyond what was "
-            "learned."
-        )
+        said = ""
+        if self.ends is not None and value is not None:
+            low, high = self.ends
+            number = self._seconds(value) if self.kind == "date" else value
+            if not isinstance(number, str) and (number < low or number > high):
+                said = (
+                    f"{self.name!r} was between {self._written(low)} and {self._written(high)} in "
+                    f"training: {self._written(number)} is beyond what was learned."
+                )
+        return said
 
     def _written(self, number: float) -> str:
         """Write a number, or a date in seconds since 1970."""
@@ -166,8 +169,10 @@ class Column:
         if isinstance(value, str):
             form = self.reading.form
             read = form if isinstance(form, DateForm) else DateForm("ymd")
-            return float(read.read([value])[0])
-        return float(compact_dates(np.array([float(value)]))[0])
+            (seconds,) = read.read([value])
+        else:
+            (seconds,) = compact_dates(np.array([float(value)]))
+        return float(seconds)
 
 
 def columns_of_model(reads: TableRows) -> list[Column]:
@@ -179,24 +184,23 @@ def columns_of_model(reads: TableRows) -> list[Column]:
     for name, reading in reads.preprocessor.readings_.items():
         if not reading.used:
             continue
-        typical, lowest, highest, has_hours = "", None, None, False
-        levels: tuple[str, ...] = ()
+        typical, levels = "", list[str]()
+        ends: tuple[float, float] | None = None
+        hours = rows.get(f"{name}:hour")
+        has_hours = hours is not None and bool(numbers.maximum[hours] > 0)
         if name in rows:
-            row, hours = rows[name], rows.get(f"{name}:hour")
-            has_hours = hours is not None and bool(numbers.maximum[hours] > 0)
+            row = rows[name]
             if numbers.count[row]:
                 typical = _shown(reading, float(numbers.mean[row]), has_hours)
                 plain = reading.kind == "number" and not isinstance(reading.form, NumberForm)
                 if plain or reading.kind == "date":
-                    lowest, highest = float(numbers.minimum[row]), float(numbers.maximum[row])
+                    ends = float(numbers.minimum[row]), float(numbers.maximum[row])
         elif name in seen.levels:
             counts = seen.levels[name].counts
-            levels = tuple(sorted(counts, key=lambda level: (-counts[level], level)))
-            typical = levels[0] if levels else ""
+            levels = sorted(counts, key=lambda level: (-counts[level], level))
+            typical = next(iter(levels), "")
         gaps = missing[name] > 0
-        found.append(
-            Column(name, reading.kind, typical, lowest, highest, levels, gaps, reading, has_hours)
-        )
+        found.append(Column(name, reading.kind, typical, ends, levels, gaps, reading, has_hours))
     return found
 
 
@@ -214,7 +218,7 @@ def _shown(reading: Reading, mean: float, has_hours: bool) -> str:
         return moment.isoformat(timespec="minutes") if has_hours else moment.date().isoformat()
     mean = 86_400.0 * math.floor(mean / 86_400.0)
     value = written_value(reading, mean)
-    return value.removesuffix(" 00:00:00") if isinstance(value, str) else str(int(value or 0))
+    return value.removesuffix(" 00:00:00") if isinstance(value, str) else f"{value:.0f}"
 
 
 # -- rows of a request ----------------------------------------------------------------------------
@@ -250,7 +254,7 @@ def table_of_rows(reads: TableRows, columns: Sequence[Column], rows: Sequence[An
         where = f"Row {number} of the request" if len(rows) > 1 else "The request"
         if not isinstance(row, Mapping):
             raise ValueError(f"{where} must be an object of columns and values, got {_kind(row)}.")
-        check_names(used, list(row), where, taken=reads.preprocessor.exclude)
+        check_names(used, [*row], where, taken=reads.preprocessor.exclude)
     arrays = {c.name: _array(c, [row[c.name] for row in rows]) for c in columns}
     extra = dict.fromkeys(name for row in rows for name in row if name not in arrays)
     return pa.table(arrays | {name: pa.nulls(len(rows)) for name in extra})
@@ -425,11 +429,12 @@ class Answers:
 
     @staticmethod
     def _why_not(ask: Any) -> str:
+        said = ""
         try:
             ask()
         except (ValueError, AttributeError) as error:
-            return str(error) or type(error).__name__
-        return ""
+            said = str(error) or type(error).__name__
+        return said
 
     def _try_explanation(self) -> None:
         """Explain a row compared with itself, which takes no longer with more columns."""
@@ -501,7 +506,6 @@ class Answers:
         answers: list[dict[str, Any]] = []
         told: list[dict[str, Any]] = []
         odd = Oddities()
-        check_columns(self.reads, data, ())
         tables = encoded_tables(self.reads, data, odd=odd)
         while True:
             with self._lock:
@@ -571,7 +575,7 @@ class Answers:
             If the cell of a numeric column is not a number.
         """
         row: dict[str, Any] = {c.name: c.value(cells.get(c.name, "")) for c in self.columns}
-        notes = [c.unread(cells.get(c.name, "")) for c in self.columns if c.reading.was_text]
+        notes = [c.unread(cells.get(c.name, "")) for c in self.columns]
         notes += [column.beyond(row[column.name]) for column in self.columns]
         row |= {name: None for name in cells if name not in row}
         return row, [note for note in notes if note]
@@ -611,7 +615,7 @@ class Answers:
         # A copy of pyarrow's own: its threads may let go of the bytes while Python ends.
         copied = pa.BufferOutputStream()
         copied.write(content)
-        keep, reads = list(dict.fromkeys(keep)), self.reads
+        keep, reads = [*dict.fromkeys(keep)], self.reads
         file = MemoryFile(copied.getvalue(), f"file{ending_of_bytes(content)}", "the file")
         data = as_learned(reads, file)
         check_columns(reads, data, keep)

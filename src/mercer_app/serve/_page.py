@@ -130,7 +130,7 @@ def _field(column: Column, text: str, number: int) -> dict[str, Any]:
         control, options, text = "select", ["true", "false"], text.strip().lower()
     elif column.kind == "category":
         few = len(column.levels) <= _MOST_OPTIONS
-        control, options = "select" if few else "suggest", list(column.levels)
+        control, options = "select" if few else "suggest", column.levels
     elif column.is_moment:
         control = "time" if column.kind == "time" else "date"
         control = "datetime-local" if column.has_hours else control
@@ -150,10 +150,11 @@ def _field(column: Column, text: str, number: int) -> dict[str, Any]:
 
 
 def _hint(column: Column) -> str:
-    if column.kind == "number" and column.lowest is not None and column.highest is not None:
-        if column.lowest == column.highest:
-            return f"always {format_number(column.lowest)}"
-        return f"{format_number(column.lowest)} to {format_number(column.highest)}"
+    if column.kind == "number" and column.ends is not None:
+        low, high = column.ends
+        if low == high:
+            return f"always {format_number(low)}"
+        return f"{format_number(low)} to {format_number(high)}"
     if column.kind == "date" and column.typical:
         return f"mean {column.typical}"
     return "free text" if column.kind == "text" else ""

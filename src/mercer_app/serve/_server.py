@@ -61,7 +61,7 @@ class _Refusal(Exception):  # noqa: N818  # an answer, too
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
-        self.status, self.headers = status, headers or {}
+        self.status, self.headers = status, headers
 
 
 class Reply(NamedTuple):
@@ -69,8 +69,8 @@ class Reply(NamedTuple):
 
     body: bytes
     kind: str
-    status: int = 200
-    more: Mapping[str, str] = {}
+    status: int
+    more: Mapping[str, str]
 
     @property
     def line(self) -> str:
@@ -167,10 +167,9 @@ class Routes:
         (method, answer), asked = ways[path], environ["REQUEST_METHOD"]
         if asked != method and (asked, method) != ("HEAD", "GET"):
             raise _Refusal(405, f"{path} takes {method} only.", {"Allow": method})
-        if method == "POST":
-            origin = environ.get("HTTP_ORIGIN")
-            if origin is not None and origin.lower() != f"http://{host.lower()}":
-                raise _Refusal(403, "The page that asks is none of this server's.")
+        origin = environ.get("HTTP_ORIGIN")
+        if origin is not None and origin.lower() != f"http://{host.lower()}":
+            raise _Refusal(403, "The page that asks is none of this server's.")
         return answer(environ)
 
     def _page(self, environ: dict[str, Any]) -> Reply:
@@ -237,7 +236,7 @@ class Routes:
             else:
                 raise ValueError(f"/batch takes `interval` and `keep`, got {name!r}.")
         batch = self.answers.batch(_body(environ, _FILES), coverage, keep)
-        notes = list(batch.notes)
+        notes = batch.notes
         while len(json.dumps(notes)) > _MOST_NOTES:
             notes.pop()
         headers = {
@@ -361,7 +360,7 @@ class ModelServer:
         The model.
     title : str
         Title of the page.
-    port : int, default=8000
+    port : int
         To listen at; 0 for any that is free.
     report : bytes or None, default=None
         HTML to show at ``/report``.
@@ -392,10 +391,10 @@ class ModelServer:
     """
 
     def __init__(
-        self, answers: Answers, *, title: str, port: int = 8000, report: bytes | None = None
+        self, answers: Answers, *, title: str, port: int, report: bytes | None = None
     ) -> None:
         self.routes = Routes(answers, title=title, report=report)
-        listening = socket.create_server((HOST, port), backlog=64)
+        listening = socket.create_server((HOST, port))
         self.server_address: tuple[str, int] = listening.getsockname()
         self._sockets: dict[int, Any] = {}
         self._server = create_server(
@@ -477,7 +476,7 @@ class _Request(HTTPRequestParser):
 
     def refuse(self, status: int) -> None:
         """Refuse further data."""
-        self.error, self.completed, self.expect_continue = _Error(status), True, False
+        self.error, self.completed = _Error(status), True
 
 
 class _Channel(HTTPChannel):
@@ -508,9 +507,9 @@ class _Channel(HTTPChannel):
 
     def handle_close(self) -> None:
         """Take what is still being sent, or the client would see an error in place of the reply."""
-        if self.will_close and self.connected and self._until is None:
+        if self.connected and self._until is None:
             with suppress(OSError):
                 self.socket.shutdown(socket.SHUT_WR)
-                self._until, self.will_close = time.monotonic() + _LINGER_SECONDS, False
+                self._until = time.monotonic() + _LINGER_SECONDS
                 return
         super().handle_close()

@@ -6,6 +6,7 @@ Nothing here reads or prints: each row goes in, and a prediction comes out.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, time
 from pathlib import Path
@@ -38,6 +39,7 @@ from mercer_app.files.arrivals import Record
 from mercer_app.rows import TASKS, task_of
 
 _TRUTH = {"true": True, "false": False}
+_WHOLE = re.compile(r"\s*[+-]?\d+\s*")
 # More whole numbers than these are quantities rather than classes.
 _MOST_CLASSES = 20
 
@@ -152,8 +154,8 @@ class RowReader(Recorded):
         self._guessed = task == "auto"
         self._needs_target = needs_target
         self._exclude = tuple(exclude)
-        self._others = {target, *self._exclude} | ({key} if key is not None else set())
-        self._known: set[str] = set()
+        self._others = {target, key, *self._exclude}
+        self._known: set[str | None] = set()
         self._classes: set[int] = set()
         self._looked = False
 
@@ -238,7 +240,7 @@ class RowReader(Recorded):
         if self.key is None:
             return None
         value = values.get(self.key)
-        if value is None or value == "" or not isinstance(value, str | int | float):
+        if value == "" or not isinstance(value, str | int | float):
             raise BadRowError(f"it has no key in {self.key!r}, got {value!r}.")
         return str(value)
 
@@ -331,7 +333,7 @@ class RowReader(Recorded):
             )
         return kind, int(number)
 
-    def _is_missing(self, name: str, value: Any, is_text: bool, *, of_text: bool = False) -> bool:
+    def _is_missing(self, name: str, value: Any, is_text: bool, *, of_text: bool) -> bool:
         """Whether a cell stands for no value, in a column of numbers unless it is one of text."""
         if value is None:
             return True
@@ -350,7 +352,7 @@ class RowReader(Recorded):
 
     def _kind_of(self, value: Any, is_text: bool) -> str:
         """Tell from the first target of what kind targets are."""
-        if isinstance(value, str) and self.task != "classification":
+        if self.task != "classification":
             form = _form_of(value)
             if form is not None and form.is_moment:
                 raise ValueError(
@@ -364,7 +366,7 @@ class RowReader(Recorded):
             number = _parsed(value)
             if number is None:
                 return "text"
-            if value.strip().lstrip("+-").isdigit():
+            if _WHOLE.fullmatch(value):
                 return "integer"
             return "text" if self.task == "classification" else "number"
         if isinstance(value, bool | np.bool_):
@@ -380,11 +382,9 @@ class RowReader(Recorded):
         if not self._has_target and kind == "number":
             self.form = _form_of(record.values[self.target])
         self._has_target = True
-        if self.kind is None:
-            self.kind = kind
-            if self.task == "auto":
-                self.task = "regression" if kind == "number" else "classification"
-        if self._guessed and kind == "integer" and len(self._classes) <= _MOST_CLASSES:
+        self.kind = kind
+        self.task = "regression" if kind == "number" else "classification"
+        if self._guessed and kind == "integer":
             self._classes.add(y)
             if len(self._classes) > _MOST_CLASSES:
                 raise ValueError(
@@ -442,10 +442,10 @@ def _form_of(cell: Any) -> TargetForm | None:
 
 def _written(form: TargetForm, cell: str) -> float:
     """Read a quantity that is written as text; BadRowError if it is written otherwise."""
-    number = float(form.read(view_table({"y": [cell]}).column("y"))[0])
+    (number,) = form.read(view_table({"y": [cell]}).column("y"))
     if not math.isfinite(number):
         raise BadRowError(f"the target {cell!r} is not written as those before are.")
-    return number
+    return float(number)
 
 
 def _cell(value: Any, reading: Reading) -> Any:
@@ -464,8 +464,8 @@ def _cell(value: Any, reading: Reading) -> Any:
         return truth
     text = str(value).strip()
     if reading.was_text:
-        written = reading.form
-        if isinstance(written, NumberForm | DateForm) and not np.isfinite(written.read([text])[0]):
+        form = reading.form
+        if isinstance(form, NumberForm | DateForm) and not np.isfinite(form.read([text])).all():
             raise BadRowError(f"{said} {reading.kind} as the first ones are written.")
         return text
     try:
@@ -763,25 +763,23 @@ class StreamTraining:
             raise BadRowError(f"{record.place}: {error}") from error
 
     def _take(self, number: int, row: Row) -> Answer | None:
-        if row.y is not None and row.key is not None and (row.x is None or row.key in self.late):
+        if row.y is not None and (row.x is None or row.key in self.late):
+            assert row.key is not None
             delivered = self.late.label(row.key, row.y)
             if delivered is not None:
                 self._compare(row.y, delivered.prediction)
             return None
         assert row.x is not None
-        if row.y is not None:
+        if row.y is not None or row.key is None:
             prediction = self._learner.predict_one(row.x)
-            interval = self._interval(prediction)
-            self._learner.learn_one(row.x, row.y)
-            self._compare(row.y, prediction)
-        elif row.key is None:
-            prediction = self._learner.predict_one(row.x)
-            interval = self._interval(prediction)
-            self.measures.n_unlabelled += 1
         else:
             prediction = self.late.predict(row.key, row.x)
-            interval = self._interval(prediction)
+        interval = self._interval(prediction)
+        if row.y is None:
             self.measures.n_unlabelled += 1
+        else:
+            self._learner.learn_one(row.x, row.y)
+            self._compare(row.y, prediction)
         return Answer(number, row.key, prediction, interval)
 
     def _interval(self, prediction: Any) -> tuple[float, float] | None:
@@ -844,7 +842,7 @@ class StreamTraining:
             raise ValueError(
                 f"{path} is no checkpoint of `mercer stream`. Give another folder for checkpoints."
             )
-        stream = dict(state["stream"])
+        stream: dict[str, Any] = state["stream"]
         try:
             self.n_rows = check_integer("n_rows", stream.pop("n_rows"), low=0)
             self.reader.restore(stream.pop("reader"))

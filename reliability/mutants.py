@@ -11,7 +11,7 @@ is loaded.
 
 *Tests.* A process runs a file of tests once and notes which statements each test comes to. For each
 mutant it forks. The child puts the mistake into the code that is loaded already, and runs the tests
-that come to its statement, the fastest first, up to five seconds of a file, until one fails. A
+that come to its statement, the fastest first, up to twelve seconds of a file, until one fails. A
 mutant that no test of any file finds counts as broken.
 
 To run it (Linux):
@@ -100,7 +100,7 @@ SHORT_N = 25
 #: Fixtures with threads, which a forked process lacks: it makes them anew.
 THREADED = ("server", "servers")
 #: Seconds of tests of a file that are asked for each mutant.
-ASKED_S = 5.0
+ASKED_S = 12.0
 MOST_MEMORY = 8 << 30  # bytes of a child
 _AS_THE_CODE, _NOT_POSSIBLE = "as the code", "not possible"
 

@@ -364,6 +364,42 @@ def test_what_cannot_be_asked_is_known_beforehand(models, servers, monkeypatch):
     assert (answers.no_interval, answers.coverage) == ("ValueError", None)
 
 
+@pytest.mark.parametrize("kind", [ValueError, AttributeError])
+def test_what_cannot_be_explained_is_known_beforehand(kind, monkeypatch):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(9, 2)), columns=["a", "b"])
+    options, row = {"kernel": Gaussian(1.0), "expansion": KOMP(max_size=5)}, {"a": 0.5, "b": 1.0}
+    few, enough = (KernelRegressor(**options).fit(frame[:n], frame["a"][:n]) for n in (1, 2))
+    assert Answers(enough).rows([row], explain=True).explanations
+    with pytest.raises(ValueError, match="explain"):
+        Answers(few).rows([row], explain=True)
+    assert Answers(few).no_explanation
+
+    def refuse(*_, **__):
+        raise kind("as it is so")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_answers, "explained", refuse)
+        answers = Answers(enough)
+    assert answers.no_explanation == "as it is so"
+    with pytest.raises(ValueError, match="as it is so"):
+        answers.rows([row], explain=True)
+
+
+def test_dates_without_hours_are_shown_without_them():
+    n = 60
+    table = {
+        "day": np.datetime64("2024-01-01") + np.arange(n) % 17 * 9,
+        "night": np.datetime64("2024-01-01", "s") + np.arange(n) % 17 * 777_600 + 4000,
+        "y": np.random.default_rng(0).normal(size=n),
+    }
+    model = KernelRegressor(kernel=Gaussian(1.0), expansion=KOMP(max_size=5))
+    columns = Answers(
+        TableRows(model, TablePreprocessor(exclude=("y",)), "y").partial_fit(table).model
+    ).columns
+    assert [one.has_hours for one in columns] == [False, True]
+    assert [len(one.typical) for one in columns] == [10, 16]
+
+
 def test_typed_cells_mean_what_those_of_a_file_do(server):
     answers = server.routes.answers
     for blank in ({}, dict.fromkeys(ROW, "  ")):
@@ -401,7 +437,10 @@ def test_model_describes_its_columns(server, folder):
         columns["listed"]["minimum"] < columns["listed"]["typical"] < columns["listed"]["maximum"]
     )
     with open(folder / "homes.csv", encoding="utf-8") as file:
-        towns = Counter(row["town"] for row in csv.DictReader(file))
+        rows = list(csv.DictReader(file))
+    areas = [float(row["area"]) for row in rows if row["area"]]
+    assert columns["area"]["typical"] == float(f"{np.mean(areas):.4g}")
+    towns = Counter(row["town"] for row in rows)
     assert columns["town"]["categories"] == sorted(towns, key=lambda town: (-towns[town], town))
     assert columns["town"]["typical"] == columns["town"]["categories"][0]
     assert ODD in towns
@@ -484,6 +523,7 @@ def test_gaps_new_categories_and_unknown_columns_are_said_as_predict_says_them(
     assert len(notes) == 3
     for note in notes:
         assert note in said
+        assert note[0].isupper()
     text = unescape(ask(server, f"/?{urlencode(TYPED | {'town': 'Rom', 'area': 500})}")[2].decode())
     assert "such as 'Rom'" in text
     assert "500 is beyond what was learned" in text
@@ -637,7 +677,7 @@ def test_who_sends_slowly_keeps_nobody_waiting(server):
         assert answer(server, "/predict", ROW)["predictions"]
 
 
-def test_columns_of_every_kind_are_typed_as_a_file_has_them():
+def test_columns_of_every_kind_are_typed_as_a_file_has_them(monkeypatch):
     rng = np.random.default_rng(3)
     n = 200
     day, month = rng.integers(1, 28, n), rng.integers(1, 13, n)
@@ -683,8 +723,22 @@ def test_columns_of_every_kind_are_typed_as_a_file_has_them():
     exact["when"] = np.array(exact["when"])
     found = answers.rows([row]).predictions[0]["prediction"]
     assert_allclose(found, answers.model.predict(exact)[0], rtol=1e-6)
-    for text in (" 2024-03-01T05:29 ", "2024-03-01T07:29+02:00"):
-        assert answers.rows([row | {"when": text}]).predictions[0]["prediction"] == found
+    for text, hour in (
+        *(
+            (" 20240301T0529 ", " T2105 "),
+            ("20240301T0729+0200", "2105"),
+            ("2024-W09-5T05:29", None),
+        ),
+    ):
+        asked = row | {"when": text, "clock": hour or row["clock"]}
+        told = answers.rows([asked, asked | {"when": None, "clock": None}]).predictions
+        assert_allclose(told[0]["prediction"], found, rtol=1e-6)
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        told = answers.rows([row | {"when": "20240301T0529"}]).predictions
+    time.tzset()
+    assert_allclose(told[0]["prediction"], found, rtol=1e-6)
     (note,) = answers.cells(written | {"compact": "20310501"})[1]
     assert re.search(r"'compact' was between 2024-01-\d\d and 2024-12-\d\d .* 2031-05-01 is", note)
     assert answers.cells(written | {"compact": "7"})[1] == []
@@ -720,8 +774,8 @@ def test_columns_of_every_kind_are_typed_as_a_file_has_them():
         (ROW | {"listed": "tomorrow"}, "now holds 'tomorrow' in row 0"),
         ([ROW, {"area": 1}], "Row 1 of the request has no columns 'town', 'built'"),
         ([ROW, 7], "Row 1 of the request must be an object of columns and values, got a number"),
-        ([ROW, "x"], "Row 1 of the request must be an object of columns and values, got text"),
-        ([ROW, None], "Row 1 of the request must be an object of columns and values, got null"),
+        ([ROW, "x"], "Row 1 of the request must be an object of columns and values, got text."),
+        ([ROW, None], "Row 1 of the request must be an object of columns and values, got null."),
         (ROW | {"area": {"a": 1}}, "Column 'area' holds an object in row 0 of the request"),
         ([ROW, ROW | {"area": [1]}], "Column 'area' holds a list in row 1 of the request"),
         ([ROW | {"town": None}, ROW, ROW | {"town": 3}], "now holds a number, 3, too"),
@@ -762,6 +816,7 @@ def test_a_cell_among_others_that_is_no_number_is_a_gap_and_said(server):
     areas = [*numbers, "abc", True, None], [*numbers, None, None, None]
     told, gaps = (answer(server, "/predict", [ROW | {"area": a} for a in some]) for some in areas)
     assert told["predictions"] == gaps["predictions"]
+    assert any("'area' has 2 cells that cannot be read" in one for one in told["notes"])
 
 
 def test_an_infinite_number_is_refused(server):
@@ -781,6 +836,7 @@ def test_an_infinite_number_is_refused(server):
         (b"area,town\n1,2,3\n", "`--delimiter`. Such options are those of `mercer predict`."),
         (b"\x1f\x8b\x00", "The file could not be read"),
         (gzip.compress(b"area\n1\n", mtime=0)[:-9], "The file could not be read"),
+        (b"BZh9" + b"x" * 20, "The file could not be read"),
         (gzip.compress(b"", mtime=0)[:10] + b"\xff" * 20, "The file could not be read"),
     ],
 )
@@ -1173,6 +1229,9 @@ def test_large_whole_numbers_beside_others_are_read(server):
     found = answer(server, "/predict", {"rows": rows})["predictions"][1]["prediction"]
     alone = answer(server, "/predict", {"rows": rows[1:]})["predictions"][0]["prediction"]
     assert_allclose(found, alone, rtol=1e-6)
+    large = [ask(server, "/predict", ROW | {"area": area}) for area in (10**19 - 1, 1e19)]
+    assert large[0][0] == 200
+    assert large[0][2] == large[1][2]
 
 
 def test_bad_values_of_an_address_are_said_on_the_page(server):

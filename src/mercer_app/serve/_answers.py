@@ -21,7 +21,6 @@ from mercer.columns.calendar_parts import compact_dates
 from mercer.columns.forms import DateForm, NumberForm
 from mercer.columns.readings import Reading, held_before
 from mercer.columns.views import check_names, level_text
-from mercer.conformal import check_coverage
 from mercer_app.export.trees import statistics_of, written_value
 from mercer_app.files.places import MemoryFile, ending_of_bytes
 from mercer_app.files.tables import TableFiles, unusual_files
@@ -519,10 +518,8 @@ class Answers:
         return Told(answers, told if explain else None, list(map(_sentence, notes)))
 
     def _check_coverage(self, coverage: float | None) -> None:
-        if coverage is not None:
-            check_coverage(coverage)
-            if self.no_interval:
-                raise ValueError(self.no_interval)
+        if coverage is not None and self.no_interval:
+            raise ValueError(self.no_interval)
 
     def _records(self, X: Any, coverage: float | None) -> list[dict[str, Any]]:
         """Return predictions for inputs, a dict for each row."""
@@ -546,7 +543,7 @@ class Answers:
         return [
             {
                 "quantity": told.quantity,
-                "output": output.item() if isinstance(output, np.generic) else output,
+                "output": output,
                 "prediction": float(told.prediction[row]),
                 "baseline": float(baselines[row]),
                 "contributions": {name: float(add) for name, add in told.largest(row)},

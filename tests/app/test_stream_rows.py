@@ -845,6 +845,7 @@ def test_quantities_may_be_written_as_text():
     refused(reader, cells(a=1, y="soon"), "'soon' is not written as those before are")
     again = RowReader("y", task="regression")
     again.restore(reader.to_state())
+    refused(again, cells(a=1, y="2024-01-31"), "is not written as those before are")
     assert again.read(cells(a=1, y="$2.50")).y == 2.5
     refused(again, cells(a=1, y="2024-01-31"), "is not written as those before are")
     numbers = RowReader("y", task="regression")
@@ -969,6 +970,9 @@ def test_measures_are_of_labels_that_had_been_told():
     assert measures.mean == 1.5
     assert measures.window() == 1.5
     assert measures.window() is None
+    fresh = Measures()
+    fresh.compare(3.0, 1.0, quantities=True)
+    assert fresh.window() == 2.0
     measures.compare("a", "a", quantities=False)
     again = Measures.from_state(measures.to_state())
     assert again.window() is None
@@ -1023,6 +1027,10 @@ def test_what_is_asked_and_learned_is_counted(monkeypatch):
     assert training.estimator.n_samples_seen_ == 4
     for _ in range(2):  # one that comes again is no label
         assert training.take(cells(id="again", a=0.5)).key == "again"
+    assert len(training.late) == 1
+    assert training.take(cells(id="again", a=0.5, y=0.5)) is None  # but this has one
+    assert len(training.late) == 0
+    assert len(trained(3).late) == 0
     assert training.take(cells(id="none", y=0.5)) is None  # of a row that never came
     assert training.late.n_unknown == 1
     without = StreamTraining(RowReader("y"), model_of)
@@ -1176,11 +1184,13 @@ def test_intervals_are_of_quantities():
     training = trained(40, coverage=0.5)
     low, high = training.take(cells(id="x", a=0.5)).interval
     assert low < high
-    training, by_hand = trained(0, coverage=0.5), AdaptiveConformal(0.5)
+    training, by_hand, total = trained(0, coverage=0.5), AdaptiveConformal(0.5), 0.0
     for i in range(40):
         prediction = training.take(cells(id=i, a=i / 10, y=i / 10)).prediction
         if prediction is not None:
             by_hand.update(abs(prediction - i / 10))
+            total += abs(prediction - i / 10)
+    assert training.measures.total == total
     answer = training.take(cells(id="x", a=0.5))
     assert answer.interval == by_hand.interval(answer.prediction)
     assert trained(0, coverage=0.5).take(cells(id="x", a=0.5)).interval is None

@@ -18,6 +18,7 @@ To run it (Linux):
 
     python reliability/mutants.py                    # long: all of them, up to two hours
     python reliability/mutants.py --short            # some of those of model files
+    python reliability/mutants.py --modules mercer/records.py
     python reliability/mutants.py --only _join       # those whose name has this in it
 """
 
@@ -622,9 +623,11 @@ def known() -> dict[str, str]:
 def main(arguments: list[str]) -> int:
     """Try the mutants and say which were not found."""
     parser = _rig.parser(__doc__)
+    modules, files = list(SCOPE), list(TESTS)
+    parser.add_argument("--modules", nargs="+", choices=modules, default=modules, metavar="MODULE")
     parser.add_argument("--only", help="mutants with this text in their name")
     parser.add_argument("--sample", type=int, help="at most so many of each module")
-    parser.add_argument("--tests", nargs="+", choices=list(TESTS), help="only these files of tests")
+    parser.add_argument("--tests", nargs="+", choices=files, metavar="FILE", help="only these")
     options = parser.parse_args(arguments)
     report = _rig.Report("mutants", options, "only", "sample", "tests", names=SCOPE)
     same, _rig.SHOWN = known(), 10_000
@@ -636,6 +639,7 @@ def main(arguments: list[str]) -> int:
         print("mutants.toml names what is no mutant:", *sorted(gone), sep="\n  ")
         return 1
     assert {one.unit[0] for one in mutants}.issuperset(SHORT)
+    mutants = [one for one in mutants if one.module in options.modules]
     mutants = [one for one in mutants if (options.only or "") in one.name]
     if options.short:
         mutants = [one for one in mutants if one.unit[0] in SHORT]

@@ -174,6 +174,8 @@ def nudge_number(rng: Random, file: File) -> None:
         for tree, key in places(file.envelope["header"])
         if isinstance(tree[key], int | float)
     ]
+    if not found:
+        return
     tree, key = found[rng.integers(len(found))]
     change = (lambda x: x + 1, lambda x: x - 1, lambda x: -x, lambda x: x * 1e3, lambda x: x / 7)
     tree[key] = change[rng.integers(len(change))](tree[key])
@@ -227,9 +229,11 @@ def deepen(rng: Random, file: File) -> None:
 
 def lengthen(rng: Random, file: File) -> None:
     tree, key = place_of(rng, file.envelope["header"])
-    size = int(rng.choice([100, 10_000, 100_000]))
-    short = len(json.dumps(tree[key])) * size < 2**20
-    tree[key] = [tree[key]] * size if short and rng.random() < 0.5 else "a" * size
+    size, text = int(rng.choice([100, 10_000, 100_000])), json.dumps(tree[key])
+    if len(text) * size < 2**20 and rng.random() < 0.5:  # copies: else what alters one alters all
+        tree[key] = json.loads(f"[{','.join([text] * size)}]")
+    else:
+        tree[key] = "a" * size
 
 
 def version(rng: Random, file: File) -> None:

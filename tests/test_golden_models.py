@@ -14,7 +14,9 @@ from safetensors import safe_open
 
 import mercer.estimators
 from mercer import GaussianProcessRegressor, load_model, model_file
-from mercer.model_file import read_state
+from mercer.exceptions import DivergenceError
+from mercer.losses import Softmax
+from mercer.model_file import read_state, write_state
 
 FOLDER = Path(__file__).parent / "golden"
 RECORDED = json.loads((FOLDER / "answers.json").read_text())
@@ -166,3 +168,44 @@ def test_new_files_have_the_keys_of_old_ones(name, tmp_path):
     assert all(any(word in key for word in later) for key in new - old)
     load_model(tmp_path / "model").save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "number"),
+    [
+        ("default", "learner/default/rows/weights", 1.7e308),
+        ("table", "learner/default/judged/rows/weights", 1.7e308),
+        ("gaussian_process", "posterior/statistics/origin", 1.7e308),
+        ("gaussian_process", "posterior/statistics/products", 1.7e308),
+        ("gradient", "targets/width", 1.7e308),
+        ("gradient", "targets/width", 1e-300),
+        ("ranker", "learner/function/arrays/inverse", 1.0),
+    ],
+)
+def test_numbers_that_no_model_has_end_in_clear_errors(name, place, number, tmp_path):
+    state = read_state(FOLDER / f"{name}.mercer")
+    *keys, last = place.split("/")
+    there = state["model"]
+    for key in keys:
+        there = there[key]
+    there[last] = np.full_like(there[last], number) if np.ndim(there[last]) else number
+    write_state(tmp_path / "altered", state)
+
+    def use():
+        model = load_model(tmp_path / "altered")
+        golden.answers_of(model, golden.asked(name))
+        golden.learn_on(name, model)
+
+    with pytest.raises((ValueError, DivergenceError)):
+        use()
+
+
+def test_of_thousands_of_objects_a_few_are_shown(tmp_path, monkeypatch):
+    state = read_state(FOLDER / "komp.mercer")
+    state["model"]["loss"] = [state["model"]["loss"]] * 10_000
+    write_state(tmp_path / "altered", state)
+    shown = []
+    monkeypatch.setattr(Softmax, "__repr__", lambda loss: str(shown.append(loss)))
+    with pytest.raises(ValueError, match=r"`loss` must be a Loss, got \[None, "):
+        load_model(tmp_path / "altered")
+    assert len(shown) < 20

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import reprlib
 from abc import ABC, abstractmethod
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping
@@ -342,7 +343,8 @@ class Config(Field):
     def read(self, name: str, value: Any, sizes: Sizes) -> Any:
         made = from_config(value)
         if not isinstance(made, self.kind) or not self._suits(made):
-            raise ValueError(f"`{name}` must be a {self.kind.__name__}, got {made!r:.60}")
+            short = reprlib.repr(made)[:60]  # of thousands of objects, too
+            raise ValueError(f"`{name}` must be a {self.kind.__name__}, got {short}")
         return made
 
 

@@ -680,7 +680,7 @@ class DefaultLearner(Learner):
     def _take_in(self, rows: Rows) -> None:
         """Keep rows; once components are chosen for good, add rows to the sums."""
         self._refuse_if_compact()
-        check_sizes(rows.X, rows.targets)
+        check_sizes(rows.X, rows.targets, rows.weights)
         function, settings = self.function, self.settings
         if not function.races and not np.isfinite(function.given_kernel.diag(rows.X)).all():
             raise ValueError(
@@ -1417,6 +1417,10 @@ class DefaultLearner(Learner):
         self._learned = self._nothing_learned()
         if learned is not None:
             self._learned.restore(learned, **sizes)
+        judged = None if values["judged"] is None else values["judged"].rows
+        for some in (rows, judged):  # as large as such that are learned, at most
+            if some is not None:
+                check_sizes(some.X, some.targets, some.weights)
         if rows is not None:
             self._kept = [rows]
             function.dtype = rows.X.dtype

@@ -30,6 +30,9 @@ from mercer.validation import check_integer, integer, or_auto, positive, real
 
 Array = NDArray[np.float64]
 
+# Squares of widths are numbers.
+_NARROWEST, _WIDEST = 1e-150, 1e150
+_WIDTH = real(low=_NARROWEST, high=_WIDEST, why="It is the distance of neighbours.")
 _MEASURED = 4000  # rows, repeated ones included, whose curvature is measured
 
 
@@ -62,7 +65,7 @@ class Changes(TaskTargets):
         loss=Config(RegressionLoss, lambda loss: loss.of_residuals),
         targets=Record(
             n_scores=integer(low=1),
-            width=positive(),
+            width=_WIDTH,
             n_partners=integer(low=1),
             unit=positive(),
             nearness=real(low=0.0),
@@ -88,7 +91,7 @@ class Changes(TaskTargets):
         width, generator = self.width, np.random.RandomState(0)
         if not width:
             typical: Any = Gaussian("half-median").resolve(rows, generator)
-            width = float(typical.length_scale / np.sqrt(rows.shape[1]))
+            width = max(float(typical.length_scale / np.sqrt(rows.shape[1])), _NARROWEST)
         # Of batches as steps see them: where neighbours are few, some rows have many by chance.
         size = min(self.n_partners + 1, len(rows))
         unit, nearness, n = 0.0, [], max(size - 1, self.n_partners)
@@ -307,7 +310,7 @@ class KernelGradient(TaskEstimator):
     def _check_changes(self, plan: Plan) -> None:
         """Refuse invalid or contradictory parameters of gradients."""
         self._loss()
-        or_auto(positive("It is the distance of neighbours."))("width", self.width)
+        or_auto(_WIDTH)("width", self.width)
         check_integer("batch_size", self.batch_size, low=2, why="Its rows are paired.")
         if self._chooses("kernel"):
             raise ParameterError(

@@ -605,6 +605,7 @@ _MOST_LEVERAGE = 1.0 - 1e-8
 # spread of the targets.
 _WEAK, _ROUGH = 3e-7, 1e-3
 _SINGLE = float(np.finfo(np.float32).eps)
+_LARGEST_ANSWER = 1e300  # of a Gaussian process; features may be larger than 1
 
 
 def squared_error(predictions: Any, rows: Rows, unit: Any = 1.0) -> float:
@@ -1562,10 +1563,17 @@ def weight_posterior(
     log_likelihood : float
         Log density of the targets in their original units, summed over the targets.
     """
-    products, squares = statistics.centred(mean, scale)
-    factor, noise = factor_noise(lambda: statistics.gram, noise, statistics.n_rows)
-    half = solve_triangle(factor, products)
-    weights = solve_triangle(factor, half, transposed=True)
+    with np.errstate(over="ignore", invalid="ignore"):
+        products, squares = statistics.centred(mean, scale)
+        factor, noise = factor_noise(lambda: statistics.gram, noise, statistics.n_rows)
+        half = solve_triangle(factor, products)
+        weights = solve_triangle(factor, half, transposed=True)
+        largest = np.abs(weights).sum(axis=0) * scale + np.abs(mean)
+    if not (largest < _LARGEST_ANSWER).all():
+        raise ValueError(
+            "The sums over rows are so large that answers would be no numbers. Fit the model anew, "
+            "with targets in a larger unit."
+        )
     # log det of the n x n matrix ZZ' + noise I, from the factor in M dimensions.
     n, M = statistics.n_rows, factor.shape[0]
     log_det = 2.0 * float(np.log(np.diag(factor)).sum()) + (n - M) * math.log(noise)

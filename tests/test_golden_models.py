@@ -177,6 +177,7 @@ def test_new_files_have_the_keys_of_old_ones(name, tmp_path):
         ("table", "learner/default/judged/rows/weights", 1.7e308),
         ("gaussian_process", "posterior/statistics/origin", 1.7e308),
         ("gaussian_process", "posterior/statistics/products", 1.7e308),
+        ("dictionary", "targets/n_targets", 2**53),
         ("gradient", "targets/width", 1.7e308),
         ("gradient", "targets/width", 1e-300),
         ("ranker", "learner/function/arrays/inverse", 1.0),

@@ -525,6 +525,9 @@ def n_first_rows(size: int) -> int:
     return max(min(wanted, _MOST_FIRST_ROWS), size)
 
 
+_MOST_RIDGES = 1000  # to compare
+
+
 def ridge_values(ridge: object, automatic: Sequence[float]) -> tuple[float, ...]:
     """Return ridge parameters as a tuple.
 
@@ -538,7 +541,7 @@ def ridge_values(ridge: object, automatic: Sequence[float]) -> tuple[float, ...]
     Raises
     ------
     ValueError
-        If ``ridge`` is of another kind, or a value is not positive.
+        If ``ridge`` is of another kind, a value is not positive, or there are more than 1,000.
 
     Examples
     --------
@@ -551,6 +554,11 @@ def ridge_values(ridge: object, automatic: Sequence[float]) -> tuple[float, ...]
     values: Any = ridge
     if np.ndim(values) > 1 or np.size(values) == 0:
         raise ValueError(f"`ridge` must be a number or some numbers, got {ridge!r}.")
+    if np.size(values) > _MOST_RIDGES:
+        raise ValueError(
+            f"`ridge` has {np.size(values):,} numbers, but each is solved for: give at most "
+            f"{_MOST_RIDGES:,}."
+        )
     each = np.atleast_1d(np.asarray(values, dtype=object)).tolist()
     return tuple(check_real("ridge", value, low=0.0, open_low=True) for value in each)
 
@@ -615,10 +623,7 @@ def _check_ridge_of_mode(features: RandomFeatures) -> None:
             f"`ridge` is for the modes 'newton', 'cyclic' and 'solve', got {ridge!r} "
             "with mode 'faithful'. Leave it out; `regularization` is its ridge parameter."
         )
-    if np.size(ridge) == 0 or np.ndim(ridge) > 1:
-        raise ValueError(f"`ridge` must be a number or some numbers, got {ridge!r}.")
-    for value in np.atleast_1d(np.asarray(ridge, dtype=object)).tolist():
-        check_real("ridge", value, low=0.0, open_low=True)
+    ridge_values(ridge, ())
 
 
 class RandomFeatures(Expansion):

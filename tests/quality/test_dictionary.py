@@ -507,6 +507,7 @@ def test_names_and_sizes():
         ({"centers": "best"}, "komp"),
         ({"ridge": "small"}, "auto"),
         ({"ridge": []}, "some numbers"),
+        ({"ridge": np.ones(1001)}, "1,001 numbers, but each is solved for"),
         ({"ridge": -1.0}, "ridge"),
         ({"first_rows": 0}, "first_rows"),
         ({"forgetting": 0.0}, "multiplies the weights"),

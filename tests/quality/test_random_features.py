@@ -621,6 +621,7 @@ def test_sparse_rows_are_learned_like_dense_ones():
         ({"ridge": None}, "None"),
         ({"ridge": ["a"]}, "'a'"),
         ({"ridge": [[1.0], [2.0]]}, "some numbers"),
+        ({"ridge": np.ones(1001)}, "1,001 numbers, but each is solved for"),
         ({"design": "random"}, "design"),
         ({"seed": -1}, "seed"),
         ({"precision": "half"}, "precision"),

@@ -932,7 +932,7 @@ class Numbers(LossTargets):
     _record = Record(
         **_fields_of_loss("regression"),
         targets=Record(
-            n_targets=integer(low=1),
+            n_targets=integer(low=1, high=10**6),  # arrays of so many are made
             flat=truth(),
             centre=IfAny(NumberField("n_targets")),
             scale=IfAny(NumberField("n_targets", above=0.0)),

@@ -223,7 +223,8 @@ def polk_step_size(
         )
     spread = parsimony + math.sqrt(parsimony**2 + regularization * variance)
     below = math.nextafter(1 / regularization, 0)
-    return min((radius * regularization / spread) ** 2, below)
+    root = min(radius * regularization / spread, 1e150)  # its square is a number, far above `below`
+    return min(root**2, below)
 
 
 def polk_norm(

@@ -63,6 +63,9 @@ def test_step_for_a_wide_radius_stays_below_what_the_theorem_allows():
     step = theory.polk_step_size(radius=1e9, regularization=0.3, parsimony=0.1, variance=1.0)
     assert 0 < step < 1 / 0.3
     theory.polk_radius(step_size=step, regularization=0.3, parsimony=0.1, variance=1.0)
+    # The square of the step without this limit is 1e359.
+    step = theory.polk_step_size(radius=1e60, regularization=1e60, parsimony=1e-60, variance=0)
+    assert 0 < step < 1 / 1e60
 
 
 CASES = {

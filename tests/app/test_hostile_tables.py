@@ -14,7 +14,7 @@ import pytest
 from mercer.columns import guess_task
 from mercer.columns.views import view_table
 from mercer_app.files import arrivals
-from mercer_app.files.dialect import _is_number
+from mercer_app.files.dialect import CsvDialect, _is_number, rewritten
 from mercer_app.report import page
 from mercer_app.serve import _answers
 from sender import sent
@@ -221,3 +221,21 @@ def test_long_digits_take_no_longer_than_they_are(number):
 def test_numbers_beyond_all_are_infinite():
     values = view_table({"a": [10**400, -(10**400), 1.5]}).column("a").values
     assert values.tolist() == [np.inf, -np.inf, 1.5]
+
+
+def test_a_long_line_takes_no_longer_than_it_is(tmp_path, mercer):
+    lines = ["x y", *["a b"] * 1000, "1.5," * 50_000]
+    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
+    began = time.process_time()
+    code, _, err = mercer("fit", tmp_path / "a.csv", "--target", "y", "--out", tmp_path / "m")
+    one_error(code, err)
+    assert time.process_time() - began < 5.0  # half a minute, when all lines were as long
+
+
+def test_cells_may_be_longer_than_pythons_reader_takes():
+    cell = "word " * 40_000
+    lines = ["a;b\n", f"1;'{cell}'\n"]
+    assert list(rewritten(lines, CsvDialect(delimiter=";", quote="'"), "The text")) == [
+        "a\tb\n",
+        f"1\t{cell}\n",
+    ]

@@ -39,6 +39,9 @@ _LONGEST_ROW = 2**24  # characters; an unclosed quote makes longer rows
 _FEWEST_LINES = 5  # lines whose common blanks separate columns of fixed widths
 _ALIGNED = 0.9  # share of the rows with as many words as there are names
 
+# Else Python's reader takes cells of up to 131,072 characters.
+csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_ROW))
+
 _SPECIAL = re.compile(r"[\t\"\r\n]")  # what must stand between quotes where tabs part cells
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?\s*")
@@ -515,8 +518,9 @@ class _Beginning(NamedTuple):
         # Names may be longer than their columns, or have blanks.
         for body in (lines[1:], lines)[1 - headed :]:
             width = max(map(len, body))
-            columns = list(zip(*(line.ljust(width) for line in body), strict=True))
-            taken = [any(cell != " " for cell in column) for column in columns]
+            taken = bytearray(width)
+            for word in chain.from_iterable(re.finditer("[^ ]+", line) for line in body):
+                taken[slice(*word.span())] = bytes([1]) * len(word.group())
             ends = [n for n in range(width) if taken[n] and not (n + 1 < width and taken[n + 1])]
             starts = [n for n in range(width) if taken[n] and not (n and taken[n - 1])]
             if len(starts) < 2:

@@ -678,9 +678,8 @@ class DefaultLearner(Learner):
         return RowsByNumber(numbers.size, take)
 
     def _take_in(self, rows: Rows) -> None:
-        """Keep rows; once components are chosen for good, add rows to the sums."""
+        """Keep rows of checked sizes; once components are chosen for good, add rows to the sums."""
         self._refuse_if_compact()
-        check_sizes(rows.X, rows.targets, rows.weights)
         function, settings = self.function, self.settings
         if not function.races and not np.isfinite(function.given_kernel.diag(rows.X)).all():
             raise ValueError(

@@ -615,10 +615,7 @@ def _check_blocks_of_mode(features: RandomFeatures) -> None:
 
 def _check_ridge_of_mode(features: RandomFeatures) -> None:
     ridge = features.ridge
-    if isinstance(ridge, str):
-        check_choice("ridge", ridge, ("auto",))
-        return
-    if features.mode == "faithful":
+    if features.mode == "faithful" and not isinstance(ridge, str):
         raise ValueError(
             f"`ridge` is for the modes 'newton', 'cyclic' and 'solve', got {ridge!r} "
             "with mode 'faithful'. Leave it out; `regularization` is its ridge parameter."
@@ -742,9 +739,7 @@ class RandomFeatures(Expansion):
     def ridges(self) -> tuple[float, ...]:
         """Ridges to compare; empty if the objective's regularization is the ridge."""
         automatic = {"newton": NEWTON_RIDGES, "solve": SOLVED_RIDGES}
-        if isinstance(self.ridge, str):
-            return automatic.get(self.mode, ())
-        return tuple(np.atleast_1d(np.asarray(self.ridge, dtype=np.float64)).tolist())
+        return ridge_values(self.ridge, automatic.get(self.mode, ()))
 
     @property
     def n_first_rows(self) -> int:

@@ -490,9 +490,8 @@ class Learner(ABC):
         """Inverse of :meth:`_state_with`; ValueError if numbers are out of their range."""
         numbers = state["numbers"]
         self.n_samples, self._warned = int(numbers["n_samples"]), bool(numbers["warned"])
-        n_rows, squares, loss, *counted = numbers["first"]
-        n_counted = int(next(iter(counted), n_rows))
-        self.first = FirstRows(int(n_rows), float(squares), float(loss), n_counted)
+        n_rows, squares, loss, n_counted = numbers["first"]
+        self.first = FirstRows(int(n_rows), float(squares), float(loss), int(n_counted))
         if min(self.n_samples, n_rows, squares, n_counted) < 0:
             raise ValueError("The numbers of the learner are out of their range.")
         self.objective.set_state(state["objective"])

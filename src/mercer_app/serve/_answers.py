@@ -130,14 +130,12 @@ class Column:
 
     def unread(self, text: str) -> str:
         """Say that a cell is taken as no value, if it is not written as those in training."""
-        form = self.reading.form
+        form, said = self.reading.form, ""
         if (
-            not text.strip()
-            or not isinstance(form, NumberForm | DateForm)
-            or np.isfinite(form.read([text])).all()
+            isinstance(form, NumberForm | DateForm)
+            and text.strip()
+            and not np.isfinite(form.read([text])).all()
         ):
-            said = ""
-        else:
             said = (
                 f"{text!r} is no {self.kind} as those of the column {self.name!r} are written, "
                 f"such as {self.typical!r}: it is taken as no value."

@@ -44,7 +44,7 @@ N_SHARDS, N_ROWS = 8, 400
 LASTS = 3.0  # times that the work takes alone, with the start of a cluster
 MOST_KILLS = 4  # in a run, so that it ends on a busy machine, too
 PATIENCE_S = 600.0  # of a run
-GONE_S = 30.0  # within which the processes of a run have gone
+GONE_S = 90.0  # within which the processes of a run have gone: Ray's wait a minute for a dead node
 
 
 # -- what is run ----------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ a row costs. In the middle the model is saved and loaded. Both learn up to 30,00
 must then be alike, to the last bit of their states. A run of hours may be made in parts: with
 ``--go-on FOLDER`` each run begins with the model at which the last one ended, as after a restart.
 Memory is then compared with that of the first run; the cost of a row with the beginning of the same
-run, as machines are not equally fast each day.
+run, as machines are not equally fast each day. Random features visit four blocks again and again
+(mode "cyclic"): in the other modes each step draws a new block, as in the paper.
 
 *Counters.* All numbers in a model that are that of its rows are set to just below 2^31 and 2^53, as
 after years. It then learns past these, is saved, loaded, and learns more.

@@ -93,12 +93,17 @@ def page() -> str:
         if not kept:
             parts.append("*No long run is kept yet.*\n")
             continue
-        parts.append(f"{_common.markdown([one['row'] for one in kept])}\n")
+        rows = [{k: _shown(v) for k, v in one["row"].items()} for one in kept]
+        parts.append(f"{_common.markdown(rows)}\n")
         hours = f"{sum(one['hours'] for one in kept):.2g} hours"
         commits = ", ".join(dict.fromkeys(one["commit"] for one in kept))
         machines = dict.fromkeys(_said(one["environment"]) for one in kept)
         parts.append(f"*reliability/{rig}.py, {hours} at {commits}; {'; '.join(machines)}*\n")
     return "\n".join([*parts, UNTRIED])
+
+
+def _shown(value: Any) -> Any:
+    return f"{value:,}" if isinstance(value, int) else value
 
 
 def _said(environment: dict[str, str]) -> str:

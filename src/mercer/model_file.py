@@ -140,7 +140,8 @@ def load_model(path: Any) -> Any:
     try:
         return model_of_state(state)
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-        raise ValueError(f"{Path(path)} is not a valid mercer model: {error}.") from error
+        said = str(error).rstrip(".")
+        raise ValueError(f"{Path(path)} is not a valid mercer model: {said}.") from error
 
 
 def model_of_state(state: Mapping[str, Any]) -> Any:

@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from scipy import sparse
 
 from mercer import (
     DensityRatio,
@@ -43,6 +44,7 @@ Y = (np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] ** 2 + 0.3 * np.cos(50.0 * X[:, 1])).
 CLASSES = np.digitize(Y, [-0.3, 0.8])
 X_FIT, Y_FIT, CLASSES_FIT = X[:N_ROWS], Y[:N_ROWS], CLASSES[:N_ROWS]
 X_ASKED = X[N_ROWS:]
+SPARSE = sparse.csr_matrix(np.where(np.abs(X) > 0.5, X, 0.0))
 TOWNS = np.array(["Bern", "Bonn", "Brno"])[CLASSES]
 
 
@@ -69,6 +71,11 @@ MODELS = {
     "komp": lambda: KernelClassifier(
         "softmax", kernel=KERNEL, expansion=KOMP(max_size=15), random_state=0
     ).partial_fit(X_FIT, CLASSES_FIT),
+    "calibrated": lambda: (
+        KernelRegressor(kernel=KERNEL, expansion=KOMP(max_size=15), random_state=0)
+        .fit(SPARSE[:20], Y[:20])
+        .calibrate(SPARSE[20:N_ROWS], Y[20:N_ROWS])
+    ),
     "budget": lambda: KernelRegressor(
         "huber", kernel=Laplacian(2.0), expansion=Budget(12, "project"), random_state=0
     ).fit(X_FIT, Y_FIT),
@@ -104,6 +111,8 @@ MODELS = {
 
 def asked(name):
     """The rows that a model is asked about."""
+    if name == "calibrated":
+        return SPARSE[N_ROWS:]
     if name != "table":
         return X_ASKED
     height = np.where(np.arange(N_ASKED) == 2, np.nan, X_ASKED[:, 0])
@@ -120,12 +129,14 @@ def answers_of(model, rows):
         found["predict"], found["deviation"] = model.predict(rows, return_std=True)
     elif not found:
         found["predict"] = model.predict(rows)
+    if sparse.issparse(rows):
+        found["interval"] = model.predict_interval(rows, 0.8)
     return {method: np.asarray(values, np.float64).tolist() for method, values in found.items()}
 
 
 def learn_on(name, model):
     """Let the model learn the rows that it was asked about."""
-    X_on, y_on = X_ASKED, Y[N_ROWS:]
+    X_on, y_on = SPARSE[N_ROWS:] if name == "calibrated" else X_ASKED, Y[N_ROWS:]
     if name == "novelty":
         return model.partial_fit(X_on)
     if name == "value_function":

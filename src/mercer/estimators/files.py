@@ -89,7 +89,7 @@ class _Inputs(Field):
     dense = Gapped("n", "n_inputs")
     sparse = Record(
         data=Numbers("n_stored", dtype=FLOATS),
-        indices=Numbers("n_stored", dtype=np.int64),  # the format is checked below
+        indices=Numbers("n_stored", dtype=np.int64),
         indptr=Numbers("n+1", dtype=np.int64),
     )
 
@@ -102,8 +102,11 @@ class _Inputs(Field):
     def read(self, name: str, value: Any, sizes: Sizes) -> Any:
         if not isinstance(value, dict) or "gaps" in value:
             return self.dense.read(name, value, sizes)
-        parts = tuple(self.sparse.read(value, sizes).values())
-        rows = sparse.csr_matrix(parts, shape=(sizes["n"], sizes["n_inputs"]))
+        data, indices, indptr = self.sparse.read(value, sizes).values()
+        # SciPy looks at neither, if the last row ends at 0.
+        if indptr[0] != 0 or indptr[-1] != data.size or (np.diff(indptr) < 0).any():
+            raise ValueError(f"`{name}` must be a sparse matrix whose rows follow each other")
+        rows = sparse.csr_matrix((data, indices, indptr), shape=(sizes["n"], sizes["n_inputs"]))
         rows.check_format(full_check=True)
         return rows
 

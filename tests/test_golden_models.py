@@ -180,7 +180,6 @@ def test_new_files_have_the_keys_of_old_ones(name, tmp_path):
         ("dictionary", "targets/n_targets", 2**53),
         ("gradient", "targets/width", 1.7e308),
         ("gradient", "targets/width", 1e-300),
-        ("ranker", "learner/function/arrays/inverse", 1.0),
     ],
 )
 def test_numbers_that_no_model_has_end_in_clear_errors(name, place, number, tmp_path):
@@ -199,6 +198,19 @@ def test_numbers_that_no_model_has_end_in_clear_errors(name, place, number, tmp_
 
     with pytest.raises((ValueError, DivergenceError)):
         use()
+
+
+@pytest.mark.parametrize("name", ["komp", "novelty", "ranker"])
+def test_an_inverse_that_is_none_is_made_anew(name, tmp_path):
+    state = read_state(FOLDER / f"{name}.mercer")
+    arrays = state["model"]["learner"]["function"]["arrays"]
+    arrays["inverse"] = np.ones_like(arrays["inverse"])  # removing a point then divides by 0
+    write_state(tmp_path / "altered", state)
+    model = load_model(tmp_path / "altered")
+    for _ in range(3):
+        golden.learn_on(name, model)
+    for answers in golden.answers_of(model, golden.asked(name)).values():
+        assert np.isfinite(answers).all()
 
 
 def test_of_thousands_of_objects_a_few_are_shown(tmp_path, monkeypatch):

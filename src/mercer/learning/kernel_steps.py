@@ -260,29 +260,22 @@ class KernelLearner(StepLearner, Passing):
                 if rows is None or rows.inputs.dtype != dtype:
                     inputs = np.asarray(X, f.dtype)
                     rows = Rows(np.require(inputs, dtype, _PLAIN), targets, weights)
-                try:
-                    if self._pairs:
-                        row = self._run_pairs(functions, rows, steps, row, largest_loss)
-                    elif type(self.objective) is Compositional:
-                        objective: Any = self.objective
-                        row = self._run_under_risk(
-                            functions,
-                            objective.compiled(),
-                            rows,
-                            steps,
-                            watched,
-                            row,
-                            max_work,
-                            largest_loss,
-                        )
-                    else:
-                        row = self._run_rows(functions, rows, steps, row, max_work, largest_loss)
-                except ZeroDivisionError as error:
-                    raise DivergenceError(
-                        "A step divided by 0: what is kept beside the points of the dictionary is "
-                        "no inverse of their kernel matrix. Load the model from a file that "
-                        "nobody altered, or fit it anew."
-                    ) from error
+                if self._pairs:
+                    row = self._run_pairs(functions, rows, steps, row, largest_loss)
+                elif type(self.objective) is Compositional:
+                    objective: Any = self.objective
+                    row = self._run_under_risk(
+                        functions,
+                        objective.compiled(),
+                        rows,
+                        steps,
+                        watched,
+                        row,
+                        max_work,
+                        largest_loss,
+                    )
+                else:
+                    row = self._run_rows(functions, rows, steps, row, max_work, largest_loss)
                 continue
             stop = min(row + b, n)
             block = X[row:stop] if isinstance(X, np.ndarray) else X[row:stop].toarray()

@@ -314,6 +314,8 @@ def _prune(
         best, least = -1, np.inf
         for i in range(total):
             if alive[i] and not pinned[i]:
+                if diagonal[i] == 0.0:
+                    return alive, squared_error, False, True
                 value = (
                     squares[i] / diagonal[i]
                     if limits.rule == GREEDY

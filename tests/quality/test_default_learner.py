@@ -843,6 +843,14 @@ def test_budgets_of_about_a_fit_drop_no_trees(n, budget):
     assert not grows(0.05)
 
 
+def test_a_race_of_many_columns_takes_hardly_longer():
+    def race(n_columns):
+        rows = Rows.none(n_columns, 1, np.float64)
+        return Allocation(rows, 4000, Auto(), classes=False).seconds_of_race()
+
+    assert race(20) < race(100) == race(3000) < 3.0
+
+
 @pytest.mark.parametrize("far", [1e3, 1e10])
 def test_given_kernels_take_large_inputs_as_they_come(far):
     X, y = numbers(200)

@@ -33,8 +33,8 @@ _ROOM, _FEWEST_POINTS = 1.25, 64
 # Trees may take one part in so many of the memory.
 _TREES_SHARE = 8
 # Operations per second that a time budget assumes. Seconds of a race whose pilots have a thousand
-# rows, and what each column adds.
-_RATE, _RACE_SECONDS, _RACE_SECONDS_A_COLUMN = 2e10, 0.5, 0.02
+# rows, what each column adds, and up to how many: of more, principal components take part.
+_RATE, _RACE_SECONDS, _RACE_SECONDS_A_COLUMN, _RACE_COLUMNS = 2e10, 0.5, 0.02, 100
 # Pilot fit that finds the class boundary: its points, the rows it learns, and the rows that choose
 # its ridge.
 _PILOT_POINTS, _PILOT_ROWS, _PILOT_JUDGES = 800, 8000, 2000
@@ -347,7 +347,7 @@ class Allocation:
         """Estimate the CPU time of a race, which was measured on drawn tables."""
         pilot = self.race.pilot_rows / 1000
         share = min(1.0, self.n_rows / (2.5 * self.race.pilot_rows))  # judges are 2.5 times as many
-        one = _RACE_SECONDS + _RACE_SECONDS_A_COLUMN * self.rows.X.shape[1]
+        one = _RACE_SECONDS + _RACE_SECONDS_A_COLUMN * min(self.rows.X.shape[1], _RACE_COLUMNS)
         return float(share * pilot**2 * one)
 
     def _seconds_of_trees(self) -> float:

@@ -25,6 +25,7 @@ from mercer.columns.views import says_nothing
 from mercer.expansions import KOMP
 
 N = 40
+BEYOND = 10**400  # an integer that no float holds
 X = np.random.default_rng(0).normal(size=(N, 3))
 SIGN = X[:, 0] > 0.0  # True in row 0, False in row 3 first
 STEPS = {"kernel": "gaussian", "expansion": KOMP(max_size=10), "random_state": 0}
@@ -182,6 +183,34 @@ def test_targets_of_different_lengths_are_told(kind):
         kind(**STEPS).fit(X, [[1.0], [1.0, 2.0]] * (N // 2))
 
 
+@pytest.mark.parametrize(
+    "targets",
+    [
+        [(1.0,), (1.0, 2.0)] * (N // 2),
+        [[[1.0], [1.0, 2.0]], [1.0]] * (N // 2),
+        [np.ones(1), np.ones(2)] * (N // 2),
+    ],
+)
+def test_quantities_of_different_lengths_are_told(targets):
+    with pytest.raises(ValueError, match="Input y has rows of different lengths"):
+        regressor().fit(X, targets)
+
+
+@pytest.mark.parametrize("kind", [NoveltyDetector, lambda: GaussianProcessRegressor()])
+@pytest.mark.parametrize("cell", ["x", [1.0, 2.0], BEYOND])
+def test_cells_of_frames_that_are_no_numbers_are_told_with_their_row(kind, cell):
+    rows = pd.DataFrame(X, columns=list("abc")).astype(object)
+    rows.at[5, "b"] = cell
+    with pytest.raises(ValueError, match=r"Input X must be numbers.* in row 5"):
+        kind().fit(rows, *([] if kind is NoveltyDetector else [X[:, 0]]))
+
+
+@pytest.mark.parametrize("row", [[1.0, 2.0, "high"], {"x0": 1.0, "x1": 2.0, "x2": "high"}])
+def test_what_is_no_number_in_a_row_is_told_with_its_column(row):
+    with pytest.raises(ValueError, match=r"A row must be numbers.*'high', in column 2"):
+        regressor().fit(X, X[:, 0]).predict_one(row)
+
+
 def test_targets_of_several_columns_are_told_with_the_column():
     y = X[:, :2].copy()
     y[5, 1] = np.nan
@@ -223,6 +252,22 @@ def test_cells_that_are_no_numbers_are_told_with_their_row(name):
     rows[5, 2] = datetime.datetime(2020, 1, 1)
     with pytest.raises(TypeError, match=r"Input X must be numbers.*'datetime.*, in row 5\)"):
         ALL[name](rows, X[:, 0])
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_integers_beyond_floats_are_told_with_their_row(name):
+    rows = X.tolist()
+    rows[5][1] = BEYOND
+    with pytest.raises(ValueError, match=r"(int too large|holds inf).* in row 5"):
+        ALL[name](rows, X[:, 0])
+
+
+@pytest.mark.parametrize("name", sorted(LEARN.keys() - {"classifier", "ranker"}))
+def test_targets_beyond_floats_are_told_with_their_row(name):
+    y = X[:, 0].tolist()
+    y[5] = BEYOND
+    with pytest.raises(ValueError, match=r"Input y must be.*int too large.* in row 5"):
+        LEARN[name](X, y)
 
 
 @pytest.mark.parametrize("form", FORMS)

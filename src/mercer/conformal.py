@@ -190,18 +190,18 @@ def cross_conformal(
     array([[4.4, 5.6]])
     """
     check_coverage(coverage)
-    ends = check_numbers("`low` and `high`", [low, high])
-    beyond = check_numbers("`scores`", scores)
-    if ends.ndim != 3 or beyond.shape not in (ends.shape[1:], ends.shape[2:]):
+    lower, upper = check_numbers("`low`", low), check_numbers("`high`", high)
+    beyond, shape = check_numbers("`scores`", scores), lower.shape
+    if len(shape) != 2 or upper.shape != shape or beyond.shape not in (shape, shape[1:]):
         raise ValueError(
             f"`low` and `high` must have shape (n_new, n_rows), and `scores` that one or (n_rows,),"
-            f" got shapes {ends.shape[1:]} and {beyond.shape}."
+            f" got shapes {shape}, {upper.shape} and {beyond.shape}."
         )
-    if np.isnan(ends).any() or np.isnan(beyond).any():
+    if any(np.isnan(one).any() for one in (lower, upper, beyond)):
         raise ValueError(
             "`low`, `high` and `scores` must be numbers, got NaN. Leave such rows out."
         )
-    lower, upper = ends[0] - beyond, ends[1] + beyond
+    lower, upper = lower - beyond, upper + beyond
     share = _shares(weights, lower.shape[1])
     return np.column_stack(
         [-_quantiles(-lower, coverage, share), _quantiles(upper, coverage, share)]

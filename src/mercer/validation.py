@@ -99,8 +99,10 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
     return value
 
 
-def check_numbers(name: str, value: Any) -> NDArray[np.float64]:
+def check_numbers(name: str, value: Any, each: str = "row") -> NDArray[np.float64]:
     """Return numbers as an array, or raise the error of NumPy with the name and the first place.
+
+    What the array consists of is called ``each``: a row, or a column of one row.
 
     Examples
     --------
@@ -117,21 +119,22 @@ def check_numbers(name: str, value: Any) -> NDArray[np.float64]:
     except (TypeError, ValueError, OverflowError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(
-            f"{name} must be numbers, in rows of one length, and are not "
-            f"({str(error).rstrip('.')}{_row_of_none(value)}). Convert such values, or leave them "
-            "out."
+            f"{name} must be numbers, in {each}s of one length, and are not "
+            f"({str(error).rstrip('.')}{_place_of_none(value, each)}). Convert such values, or "
+            "leave them out."
         ) from None
 
 
-def _row_of_none(rows: Any) -> str:
+def _place_of_none(rows: Any, each: str) -> str:
     """Return the first row that is no numbers, in words; nothing if only lengths differ."""
     import numpy as np
 
+    rows = rows.to_numpy() if hasattr(rows, "to_numpy") else rows
     for number, row in enumerate(rows if isinstance(rows, list | tuple | np.ndarray) else ()):
         try:
             np.asarray(row, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
-            return f", in row {number}"
+            return f", in {each} {number}"
     return ""
 
 

@@ -334,10 +334,14 @@ def test_cross_conformal_refuses_nan(place):
 
 
 def test_cross_conformal_names_shapes_that_do_not_fit():
-    with pytest.raises(ValueError, match=r"got shapes \(3,\) and \(3,\)"):
+    with pytest.raises(ValueError, match=r"got shapes \(3,\), \(3,\) and \(3,\)"):
         cross_conformal(np.zeros(3), np.zeros(3), np.zeros(3), 0.9)
-    with pytest.raises(ValueError, match=r"got shapes \(2, 3\) and \(2,\)"):
+    with pytest.raises(ValueError, match=r"got shapes \(2, 3\), \(2, 3\) and \(2,\)"):
         cross_conformal(np.zeros((2, 3)), np.zeros((2, 3)), np.zeros(2), 0.9)
+    with pytest.raises(ValueError, match=r"got shapes \(2, 3\), \(2, 4\) and \(3,\)"):
+        cross_conformal(np.zeros((2, 3)), np.zeros((2, 4)), np.zeros(3), 0.9)
+    with pytest.raises(ValueError, match=r"`high` must be numbers.*'a', in row 1"):
+        cross_conformal(np.zeros((2, 1)), [[1.0], ["a"]], np.zeros(1), 0.9)
 
 
 def test_fits_that_say_the_same_have_the_intervals_of_one():

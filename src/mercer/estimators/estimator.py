@@ -126,7 +126,7 @@ def _are_numbers(X: Any) -> bool:
         return True
     try:
         np.asarray(X).astype(np.float64) if kind in "USO" else None
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return False
     return kind in "USO"
 

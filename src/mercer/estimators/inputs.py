@@ -143,7 +143,7 @@ def are_plain(X: Any, n_columns: int) -> bool:
 
 _SAID = re.compile(r"Input (\w+) contains (NaN|infinity)")
 # What NumPy says of values that are no numbers.
-_NO_NUMBERS = re.compile("could not convert|setting an array element|a real number")
+_NO_NUMBERS = re.compile("could not convert|setting an array element|a real number|int too large")
 _MENDS = {
     ("y", "NaN"): "There is nothing to learn from such rows: remove them, or fill in the target.",
     ("y", "infinity"): "No function has such values: remove these rows, or correct the target.",
@@ -182,7 +182,7 @@ def finite_or_where(check: Callable[[], T], X: Any, y: Any = None) -> T:
     """
     try:
         return check()
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         said = _SAID.match(str(error))
         if said is None:
             if _NO_NUMBERS.search(str(error)):
@@ -202,7 +202,7 @@ def finite_or_where(check: Callable[[], T], X: Any, y: Any = None) -> T:
 
 def _is_told(given: Any) -> bool:
     """Return whether cells are of a kind whose checks name the cell by themselves."""
-    return isinstance(given, TableView) or is_frame(given) or sparse.issparse(given)
+    return isinstance(given, TableView) or sparse.issparse(given)
 
 
 def _where(cells: Any, what: str, most: float) -> str | None:

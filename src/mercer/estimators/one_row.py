@@ -65,7 +65,7 @@ def _numbers(values: Any, dtype: Any) -> Array:
     try:
         return np.asarray(values, dtype=dtype)
     except (TypeError, ValueError, OverflowError):
-        return check_numbers("A row", values).astype(dtype)  # it says what is none
+        return check_numbers("A row", values, "column").astype(dtype)  # it says what is none
 
 
 def _not_finite(

@@ -799,7 +799,9 @@ def _as_cells(y: Any, quantities: bool) -> Any:
     if not isinstance(y, list | tuple):
         return y
     kinds = {_kind(one) for one in set(map(type, y))}
-    if kinds <= {"list", "ndarray"} and len(set(map(np.size, y))) > 1:
+    rows = {"list", "ndarray", "tuple"} if quantities else {"list", "ndarray"}
+    sizes = {one.size if isinstance(one, np.ndarray) else len(one) for one in y if kinds <= rows}
+    if len(sizes) > 1:
         raise ValueError("Input y has rows of different lengths. Give each row as many targets.")
     if kinds <= {"list", "ndarray"} or (kinds <= {*_KINDS, "tuple"} and quantities):
         return y

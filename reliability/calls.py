@@ -168,6 +168,19 @@ def _put(rng: Random, rows: Any, values: tuple[Any, ...]) -> Any:
     return rows
 
 
+CELLS = (10**400, -(10**400), "x", "1", b"1", [1.0, 2.0], (1.0,), None, 1j, Decimal("1e999"), len)
+
+
+def _cell(rng: Random, rows: Any) -> Any:
+    """Put something that may be no number into one cell; a list of lists, or of cells."""
+    rows = np.asarray(rows, np.float64).tolist()
+    if rows:
+        place = int(rng.integers(len(rows)))
+        inner = rows[place] if isinstance(rows[place], list) and rows[place] else rows
+        inner[place if inner is rows else -1] = CELLS[rng.integers(len(CELLS))]
+    return rows
+
+
 ROWS: tuple[Callable[[Random, np.ndarray], Any], ...] = (
     *(lambda rng, a: a, lambda rng, a: a, lambda rng, a: _put(rng, a, NUMBERS)),
     lambda rng, a: _put(rng, a, NUMBERS),
@@ -177,6 +190,7 @@ ROWS: tuple[Callable[[Random, np.ndarray], Any], ...] = (
     *(lambda rng, a: a.tolist(), lambda rng, a: [[1.0], [1.0, 2.0]], lambda rng, a: None),
     *(lambda rng, a: 3.0, lambda rng, a: "rows", lambda rng, a: {}, lambda rng, a: []),
     *(lambda rng, a: a.astype(object), lambda rng, a: a.astype(str), lambda rng, a: a + 1j),
+    *(lambda rng, a: _cell(rng, a), lambda rng, a: pd.DataFrame(_cell(rng, a), dtype=object)),
     *(
         lambda rng, a: a > 0,
         lambda rng, a: a.astype(np.float16),
@@ -212,6 +226,7 @@ TARGETS: tuple[Callable[[Random, np.ndarray], Any], ...] = (
         lambda rng, y: y > 0,
     ),
     *(lambda rng, y: y + 1j, lambda rng, y: y.astype(object), lambda rng, y: list(y)),
+    *(lambda rng, y: _cell(rng, y), lambda rng, y: _cell(rng, np.column_stack([y, y]))),
     lambda rng, y: np.array(["a", 1, None, 2.5] * len(y), dtype=object)[: len(y)],
     lambda rng, y: np.array([("a",), 1] * len(y), dtype=object)[: len(y)],
     *(lambda rng, y: np.arange(len(y)), lambda rng, y: [f"class {i}" for i in range(len(y))]),

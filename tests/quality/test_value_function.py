@@ -270,6 +270,8 @@ def test_trajectories_are_their_transitions(method):
         make().fit_trajectories([(arrays[0], arrays[1], True)])
     with pytest.raises(ValueError, match="Trajectory 0: `terminated` must be True"):
         make().fit_trajectories([(parts[0][0], parts[0][1], 1)])
+    with pytest.raises(ValueError, match=r"Trajectory 0 must be a tuple.*int too large"):
+        make().fit_trajectories([(parts[0][0], [10**400] * len(parts[0][1]), True)])
     with pytest.raises(ValueError, match="no transition"):
         make().fit_trajectories([])
     with pytest.raises(ValueError, match="Trajectory 1 has 2 features"):
@@ -490,6 +492,7 @@ def test_a_call_that_fails_changes_nothing():
         ((x, r[:, None], y), r"`rewards` must have shape \(60,\)"),
         ((x, np.where(r < -1, np.inf, r), y), "`rewards` must be finite, got inf"),
         ((x, ["a"] * 60, y), "`rewards` must be numbers"),
+        ((x, [10**400] * 60, y), "`rewards` must be numbers: int too large"),
         ((x, r, y, over.astype(int)), "`terminals` must be boolean, got dtype int64"),
         ((x, r, y, over[:5]), r"`terminals` must have shape \(60,\)"),
         ((None, r, y), "`states` is None"),

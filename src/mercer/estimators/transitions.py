@@ -148,7 +148,7 @@ def _rewards(name: str, rewards: Any, n: int) -> Array:
         if array.dtype.kind in "mM":
             raise TypeError("dates and durations have no unit")
         array = array.astype(np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"`{name}` must be numbers: {error}.") from error
     if array.shape != (n,):
         raise ValueError(
@@ -368,7 +368,7 @@ def from_trajectories(trajectories: Any) -> Transitions:
         try:
             states, rewards, terminated = trajectory
             states, rewards = np.asarray(states), np.asarray(rewards, dtype=np.float64)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(
                 f"Trajectory {number} must be a tuple (states, rewards, terminated): {error}."
             ) from error

@@ -211,6 +211,16 @@ def test_what_is_no_number_in_a_row_is_told_with_its_column(row):
         regressor().fit(X, X[:, 0]).predict_one(row)
 
 
+@pytest.mark.parametrize("name", ["regressor", "default", "partial_fit", "process"])
+@pytest.mark.parametrize("kind", [list, tuple])
+@pytest.mark.parametrize("width", [1, 2])
+def test_nothing_among_targets_of_several_columns_is_told(name, kind, width):
+    y = [kind([cell] * width) for cell in X[:, 0].tolist()]
+    y[5] = kind([*y[5][:-1], None])
+    with pytest.raises(ValueError, match="NaN, or nothing, in 1 of 40 rows, first in row 5"):
+        LEARN[name](X, y)
+
+
 def test_targets_of_several_columns_are_told_with_the_column():
     y = X[:, :2].copy()
     y[5, 1] = np.nan

@@ -11,6 +11,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, time, timedelta
 from typing import Any, NamedTuple, Self
@@ -799,11 +800,16 @@ def _as_cells(y: Any, quantities: bool) -> Any:
     if not isinstance(y, list | tuple):
         return y
     kinds = {_kind(one) for one in set(map(type, y))}
-    rows = {"list", "ndarray", "tuple"} if quantities else {"list", "ndarray"}
-    sizes = {one.size if isinstance(one, np.ndarray) else len(one) for one in y if kinds <= rows}
-    if len(sizes) > 1:
-        raise ValueError("Input y has rows of different lengths. Give each row as many targets.")
-    if kinds <= {"list", "ndarray"} or (kinds <= {*_KINDS, "tuple"} and quantities):
+    if kinds <= ({"list", "ndarray", "tuple"} if quantities else {"list", "ndarray"}):
+        if len({one.size if isinstance(one, np.ndarray) else len(one) for one in y}) > 1:
+            raise ValueError(
+                "Input y has rows of different lengths. Give each row as many targets."
+            )
+        if quantities:
+            with suppress(ValueError):
+                return np.asarray(y)
+        return y
+    if kinds <= {*_KINDS, "tuple"} and quantities:
         return y
     if len(kinds) == 1 and kinds <= _KINDS.keys():
         return y

@@ -265,6 +265,20 @@ def test_metrics_keep_the_length_and_the_best_tries_others(monkeypatch):
         assert not kept or again.number == best.number
 
 
+def test_the_length_is_searched_again_where_no_cells_follow():
+    errors = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(-1.0, 1.0, (3000, 2))
+        y = np.sin(7.0 * X[:, :1]) * np.cos(7.0 * X[:, 1:]) + 0.3 * rng.normal(size=(3000, 1))
+        rows, gaussian = Rows(X, y / y.std(), np.ones(3000)), RaceSettings(families=("gaussian",))
+        raced = (race(rows, 90_000, 0, cells=cells, settings=gaussian) for cells in (False, True))
+        errors.append([one.best_global.error for one in raced])
+    alone, before_cells = np.transpose(errors)
+    assert (alone <= before_cells + 1e-6).all()
+    assert (alone < 0.99 * before_cells).any()
+
+
 def few_of_many(n, seed=0):
     """A function of two of forty columns."""
     rng = np.random.default_rng(seed)

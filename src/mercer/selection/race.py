@@ -878,7 +878,9 @@ def race(
     expected = len(rows) if n_rows is None else n_rows
     exact = expected <= settings.small
     constant = offset_variance(rows)
-    families, plain, finalists, table = _race_of_families(rows, constant, block, gains, settings)
+    families, plain, finalists, table = _race_of_families(
+        rows, constant, block, gains, settings, cells=cells
+    )
     local: tuple[Candidate, ...] = ()
     if cells and not exact and expected >= 2 * settings.cell_rows:
         others = [one for one in families if one.family not in {f.family for f in finalists}]
@@ -889,7 +891,13 @@ def race(
 
 
 def _race_of_families(
-    rows: Rows, constant: float, block: int, gains: Array | None, settings: RaceSettings
+    rows: Rows,
+    constant: float,
+    block: int,
+    gains: Array | None,
+    settings: RaceSettings,
+    *,
+    cells: bool,
 ) -> tuple[list[Candidate], Candidate | None, tuple[Candidate, ...], list[dict[str, Any]]]:
     """Race of exact pilots on half of the rows.
 
@@ -927,7 +935,7 @@ def _race_of_families(
             # Gradients of twice as many rows make better metrics; only the best are worth the time.
             pilots = Pilots(some, constant, block, fewest, 2 * fitted)
             # Without cells, nothing corrects its length scale.
-            alone = not _suits_cells(pilot.name, pilot.map, settings)
+            alone = not (cells and _suits_cells(pilot.name, pilot.map, settings))
             return pilots.again(pilot, others=alone), pilots
 
         with one_blas_thread():

@@ -6,6 +6,7 @@ Expansions hold parameters only. The functions themselves are in :mod:`mercer.fu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
@@ -1336,9 +1337,10 @@ def as_expansion(value: object) -> Expansion:
     Parameters
     ----------
     value : str or Expansion
-        ``"auto"`` (:class:`Auto`, which estimators use if they can learn by sums), ``"komp"``,
-        ``"full"``, ``"budget"``, ``"dictionary"``, ``"random_features"`` (block size chosen by the
-        number of rows), ``"stream"``, or an expansion, which is returned unchanged.
+        ``"auto"`` (:class:`Auto`, which estimators use if they can learn by sums), ``"komp"`` (at
+        most 1,000 points), ``"full"``, ``"budget"``, ``"dictionary"``, ``"random_features"`` (block
+        size chosen by the number of rows), ``"stream"``, or an expansion, which is returned
+        unchanged.
 
     Raises
     ------
@@ -1347,24 +1349,23 @@ def as_expansion(value: object) -> Expansion:
 
     Examples
     --------
-    >>> as_expansion("auto")
-    Auto()
+    >>> as_expansion("auto"), as_expansion("komp")
+    (Auto(), KOMP(max_size=1000))
     """
     if isinstance(value, Expansion):
         return value
-    if isinstance(value, str) and value == "random_features":
-        return RandomFeatures(block_size="auto")
-    names: dict[str, type[Expansion]] = {
+    names: dict[str, Callable[[], Expansion]] = {
         "auto": Auto,
-        "komp": KOMP,
+        "komp": partial(KOMP, max_size=1000),
         "full": Full,
         "budget": Budget,
         "dictionary": Dictionary,
+        "random_features": partial(RandomFeatures, block_size="auto"),
         "stream": Stream,
     }
     if isinstance(value, str) and value.lower() in names:
         return names[value.lower()]()
-    hint = nearest(value, [*names, "random_features"], ELSEWHERE) if isinstance(value, str) else ""
+    hint = nearest(value, names, ELSEWHERE) if isinstance(value, str) else ""
     raise ValueError(
         f"`expansion` must be 'auto', 'komp', 'full', 'budget', 'dictionary', 'random_features', "
         f"'stream' or an object of mercer.expansions, got {value!r}.{hint}"

@@ -66,6 +66,8 @@ def model(files):
         ("--forgetting 0.999", Auto(forgetting=0.999, expected_rows=120)),
         ("--expansion dictionary --max-size 40", Dictionary(size=40)),
         ("--tolerance 0.1", KOMP(max_size=1000, tolerance=0.1)),
+        ("--expansion komp", KOMP(max_size=1000)),
+        ("--expansion komp --max-size 50 --parsimony 0.1", KOMP(max_size=50, parsimony=0.1)),
         ("--step-size 0.5", KOMP(max_size=1000)),
     ],
 )

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer.default import DefaultLearner
-from mercer.expansions import KOMP, Auto, Dictionary, Expansion, Stream
+from mercer.expansions import Auto, Dictionary, Expansion, Stream, as_expansion
 from mercer.functions import (
     DictionaryFunction,
     FeatureExpansion,
@@ -283,7 +283,7 @@ def automatic_expansion(way: str = "steps", ridge: float | None = None) -> Expan
         return Auto()
     if way == "newton":
         return Dictionary("auto", ridge="auto" if ridge is None else None)
-    return KOMP(max_size=1000)
+    return as_expansion("komp")
 
 
 def set_ridge(function: Any, ridge: float | None) -> None:

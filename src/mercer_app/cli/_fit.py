@@ -16,16 +16,7 @@ from mercer.columns import TaskGuess
 from mercer.estimators import KernelClassifier, KernelRanker, KernelRegressor
 from mercer.estimators.start import automatic_expansion
 from mercer.exceptions import ParameterError
-from mercer.expansions import (
-    KOMP,
-    Auto,
-    Budget,
-    Dictionary,
-    Expansion,
-    Full,
-    RandomFeatures,
-    Stream,
-)
+from mercer.expansions import KOMP, Auto, Dictionary, Expansion, as_expansion
 from mercer.gaussian_process import InducingPoints
 from mercer.inspection import parts_table
 from mercer.kernels import Kernel, as_kernel
@@ -638,17 +629,11 @@ def make_expansion(
             "expansion), full takes none."
         )
     parameters = {taken[key]: value for key, value in given.items()}
-    if chosen == "random_features":
-        return RandomFeatures(**{"block_size": "auto", **parameters, "seed": seed})
-    if chosen == "auto":
-        return Auto(**parameters, seed=seed)
-    if chosen == "stream":
-        return Stream(**parameters, seed=seed)
-    if chosen == "dictionary":
-        return Dictionary(**parameters, seed=seed)
-    kinds = {"komp": KOMP, "budget": Budget, "full": Full}
-    expansion: Expansion = kinds[chosen](**parameters)
-    return expansion
+    named = as_expansion(chosen)
+    usual = named.get_params()
+    if "seed" in usual:
+        parameters["seed"] = seed
+    return type(named)(**usual | parameters)
 
 
 def _make_buffer(text: str | None) -> str | Buffer | None:

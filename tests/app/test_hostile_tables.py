@@ -239,3 +239,29 @@ def test_cells_may_be_longer_than_pythons_reader_takes():
         "a\tb\n",
         f"1\t{cell}\n",
     ]
+
+
+@pytest.mark.parametrize("cell", ['"\\"', '"'])
+def test_cells_of_empty_lines_without_end_are_given_up_soon(cell):
+    n_read = 0
+
+    def lines():
+        nonlocal n_read
+        yield from ("a,b\n", f"1,{cell}\n")
+        while n_read < 3_000_000:
+            n_read += 1
+            yield "\n"
+
+    dialect = CsvDialect(delimiter=",", quote='"', escape="\\" if "\\" in cell else None)
+    with pytest.raises(ValueError, match="in line 2 a cell begins with"):
+        list(rewritten(lines(), dialect, "The text"))
+    assert n_read < 300_000
+
+
+def test_a_file_of_an_unclosed_cell_and_empty_lines_is_refused_soon(mercer, tmp_path):
+    (tmp_path / "a.csv").write_text('a,b\n1,2\n3,"4' + 3_000_000 * "\n")
+    began = time.process_time()
+    code, _, err = mercer("fit", tmp_path / "a.csv", "--target", "b", "--out", tmp_path / "m")
+    one_error(code, err)
+    assert "in line 3 a cell begins with" in err
+    assert time.process_time() - began < 5.0

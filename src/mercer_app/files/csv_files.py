@@ -23,6 +23,8 @@ from mercer.columns.views import is_number
 from mercer.exceptions import Advice
 from mercer.threads import own_property
 from mercer_app.files.dialect import (
+    LONGEST_ROW,
+    OF_A_LINE,
     CsvDialect,
     Sniffed,
     advise,
@@ -166,7 +168,6 @@ INFERENCE_BYTES = 2**23
 LAST_BYTES = 2**20
 _BLOCK_BYTES = 2**20  # of a CSV file with up to so many columns, parsed at once
 _BLOCK_COLUMNS = 2**10
-_LONGEST_ROW = 2**24  # characters; a quote that is not closed makes longer ones
 _SNIFFED_BYTES = 2**20
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 
@@ -592,7 +593,8 @@ def _blocks(lines: Iterable[str], file: AnyFile, size: int) -> Iterator[tuple[in
     starts = inside_quotes(twice[0], dialect)
     for number, (line, inside) in enumerate(zip(twice[1], starts, strict=True)):
         opened = (opened or number) if inside else 0
-        if inside and (not line or n_held > size + _LONGEST_ROW):
+        of_row = n_held + OF_A_LINE * (number - opened)
+        if inside and (not line or of_row > size + LONGEST_ROW):
             raise unclosed(str(file), opened, dialect)
         if not inside and (n_held >= size or not line):
             block, held, n_held = "".join(held), [], 0

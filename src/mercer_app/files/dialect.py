@@ -35,12 +35,14 @@ _ENCODINGS = {"cp1252": "Latin-1 (Windows-1252)", "iso8859-1": "Latin-1"}
 _MOST_LINES = 5000  # lines from which delimiter, decimal mark and header are detected
 _TYPED_ROWS = 200  # rows whose cells decide between two delimiters
 _TIE = 0.01  # weight that decides between equally good readings
-_LONGEST_ROW = 2**24  # characters; an unclosed quote makes longer rows
+#: Characters of a row, to which each line adds some more, as Python keeps them; an unclosed quote
+#: makes longer rows.
+LONGEST_ROW, OF_A_LINE = 2**24, 64
 _FEWEST_LINES = 5  # lines whose common blanks separate columns of fixed widths
 _ALIGNED = 0.9  # share of the rows with as many words as there are names
 
 # Else Python's reader takes cells of up to 131,072 characters.
-csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_ROW))
+csv.field_size_limit(max(csv.field_size_limit(), LONGEST_ROW))
 
 _SPECIAL = re.compile(r"[\t\"\r\n]")  # what must stand between quotes where tabs part cells
 
@@ -1000,8 +1002,8 @@ def rewritten(
         for line in lines:
             held.append(_without_marks(line, dialect))
             n_lines += 1
-            n_held += len(line)
-            if n_held > _LONGEST_ROW:
+            n_held += len(line) + OF_A_LINE
+            if n_held > LONGEST_ROW:
                 raise unclosed(place, n_lines - len(held) + 1, dialect)
             yield held[-1]
 

@@ -126,7 +126,7 @@ def test_every_option_reaches_the_model(files, mercer, tmp_path):
 @pytest.mark.parametrize(
     ("words", "expansion"),
     [
-        ("--expansion komp --tolerance 0.1", "KOMP(tolerance=0.1)"),
+        ("--expansion komp --tolerance 0.1", "KOMP(max_size=1000, tolerance=0.1)"),
         ("--expansion full", "Full()"),
         ("--expansion budget --max-size 50", "Budget(size=50)"),
         ("--strategy remove --max-size 50", "Budget(size=50, strategy='remove')"),

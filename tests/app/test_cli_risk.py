@@ -94,7 +94,7 @@ def test_fit_says_what_is_minimised(files, mercer, tmp_path):
 def test_a_run_with_a_risk_goes_on_from_its_checkpoint(files, mercer, tmp_path, monkeypatch):
     from mercer_app.training import FileTraining
 
-    options = {"risk": CVaR(0.8), "expansion": KOMP()}
+    options = {"risk": CVaR(0.8), "expansion": KOMP(max_size=1000)}
     training = FileTraining(
         files / "train.parquet", "y", exclude=["kind"], options=options, n_passes=3
     ).start()

@@ -777,6 +777,11 @@ def test_a_bad_row_of_csv_is_named_or_counted(kind, make, mercer):
     assert "model has what was learned before the error" in err
     assert len(said(folder)) == 2
     assert load_model(folder / "model").n_samples_seen_ == 2
+    (folder / "model").write_bytes(b"of an earlier run")
+    code, _, err = mercer(*words)
+    assert code == 2
+    assert "model is as it was" in err
+    assert (folder / "model").read_bytes() == b"of an earlier run"
     code, _, err = mercer(*words, "--skip-bad")
     assert code == 0
     assert "left out: line 4" in err

@@ -533,6 +533,8 @@ class _Run:
         out, estimator = self.options.out, self.training.estimator
         if self.place is not None and self.place.exists():
             note(self._kept(), quiet=self.options.quiet)
+        elif out is not None and out.exists():  # of a run that came to its end
+            note(f"{out} is as it was", quiet=self.options.quiet)
         elif out is not None and estimator is not None:
             estimator.save(out)
             note(f"{out} has what was learned before the error", quiet=self.options.quiet)

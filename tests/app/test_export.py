@@ -618,9 +618,40 @@ def test_the_file_of_arrays_reads_csv(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     found = pd.read_csv(io.StringIO(done.stdout))
     assert_allclose(found["score"], model.decision_function(NEW), rtol=1e-6, atol=1e-9)
-    done = subprocess.run(command[:2], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "name of a CSV file" in done.stderr
+    for words, said in (
+        ([], "name of a CSV file"),
+        (["--help"], "name of a CSV file"),
+        (["nosuch.csv"], "No such file"),
+    ):
+        done = subprocess.run([*command[:2], *words], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 2
+        assert done.stderr.startswith("error: ")
+        assert said in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no rows below a line of names"),
+        ("age,rooms\n", "no rows below a line of names"),
+        ("size,rooms\n1,2\n", "The table has no column 'age'"),
+        ("age\n1\n", "The table has no column 'rooms'"),
+        ("age,rooms\n1,2\n1,2,3\n", "Line 3 has more cells"),
+        ("age,rooms\n1,old\n", "'rooms'"),
+    ],
+)
+def test_exported_programs_refuse_other_tables(text, said, tmp_path) -> None:
+    table = frame()
+    model = KernelRegressor(expansion="komp", random_state=0)
+    export_python(model.fit(table[["age", "rooms"]], table["price"]), tmp_path / "model.py")
+    (tmp_path / "new.csv").write_text(text)
+    command = [sys.executable, "model.py", "new.csv"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert said in done.stderr
+    assert not done.stdout
 
 
 @pytest.mark.parametrize("numbers", [False, True])

@@ -13,6 +13,7 @@ import csv
 import io
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import time
@@ -535,10 +536,25 @@ def load(tree: str, archive: str) -> Model:
 
 
 def main(model: Model, arguments: Sequence[str]) -> None:
-    """Predict for the rows of a CSV file, the first argument; writes CSV to standard output."""
-    if len(arguments) != 1:
-        raise SystemExit("Give the name of a CSV file, whose first line names its columns.")
-    with open(arguments[0], "rb") as file:
+    """Predict for the rows of a CSV file, the first argument; writes CSV to standard output.
+
+    Ends with 2 and a line about the error if there are no such rows.
+    """
+    try:
+        if len(arguments) != 1 or arguments[0].startswith("-"):
+            raise ValueError("Give the name of a CSV file, whose first line names its columns.")
+        _predict_file(model, arguments[0])
+        sys.stdout.flush()
+    except BrokenPipeError:  # who reads the predictions has enough of them
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        raise SystemExit(2) from None
+
+
+def _predict_file(model: Model, path: str) -> None:
+    with open(path, "rb") as file:
         lines = io.StringIO(_decoded(file.read()), newline="")
     separator = max(",;\t", key=lines.readline().count)
     lines.seek(0)
@@ -546,16 +562,22 @@ def main(model: Model, arguments: Sequence[str]) -> None:
     table, spec = model.spec["table"], model.spec
     gaps = {} if table is None else {c["name"]: set(_csv_gaps(c, spec)) for c in table["columns"]}
     usual = set(spec["gaps"]["numbers"])
-    rows = [
-        {k: None if v is None or v.strip() in gaps.get(k, usual) else v for k, v in row.items()}
-        for row in read
-    ]
+    rows = []
+    for row in read:
+        if None in row:
+            raise ValueError(f"Line {read.line_num} has more cells than the first line has names.")
+        rows.append(
+            {k: None if v is None or v.strip() in gaps.get(k, usual) else v for k, v in row.items()}
+        )
+    if not rows:
+        raise ValueError(f"{path} has no rows below a line of names.")
     if table is None:
         cells = [[_as_number(cell, separator) for cell in row.values()] for row in rows]
         given: Any = np.array([[math.nan if c is None else c for c in row] for row in cells])
     else:
         numbers = [column["name"] for column in table["columns"] if _has_numbers(column)]
-        given = [{**row, **{k: _as_number(row.get(k), separator) for k in numbers}} for row in rows]
+        read_too = [k for k in numbers if k in rows[0]]
+        given = [{**row, **{k: _as_number(row[k], separator) for k in read_too}} for row in rows]
     values = np.asarray(model.predict(given))
     columns = list(values.T) if values.ndim == 2 else [values]
     names = [f"prediction_{i}" for i in range(len(columns))] if len(columns) > 1 else ["prediction"]

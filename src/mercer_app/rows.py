@@ -468,6 +468,8 @@ class TableRows:
         Columns that alone reveal the target in the first rows, and how.
     model : estimator
         The estimator with its encoder, which reads tables by itself.
+    knows_ranges : bool
+        Whether more than means is known of the columns that were learned.
 
     Raises
     ------
@@ -487,6 +489,8 @@ class TableRows:
     >>> rows.model.predict({"height": np.array([500.0, 70.0])}).tolist()
     ['Bern', 'Bonn']
     """
+
+    knows_ranges = True
 
     def __init__(
         self,
@@ -567,7 +571,7 @@ class TableRows:
         if columns is None:
             return None
         found._begin(without_columns(model), columns, Roles(target))
-        found._form = model.target_form_
+        found._form, found.knows_ranges = model.target_form_, model._columns is not None
         return found
 
     @classmethod

@@ -1436,3 +1436,33 @@ def test_help_imports_no_server():
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert found.stdout.strip().splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("how", ["stream command", "rows as dicts", "frame of numbers"])
+def test_models_that_know_no_ranges_are_served_without_them(how, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.random((300, 2)).round(3)
+    y = np.where(X[:, 0] > X[:, 1], "yes", "no")
+    if how == "stream command":
+        lines = [f"{a},{b},{label}" for (a, b), label in zip(X, y, strict=True)]
+        (tmp_path / "rows.csv").write_text("\n".join(["a,b,y", *lines, ""]))
+        words = ["stream", tmp_path / "rows.csv", "--target", "y", "--out", tmp_path / "model"]
+        assert run(*words) == 0
+        model = load_model(tmp_path / "model")
+    else:
+        model = KernelClassifier(random_state=0)
+        if how == "rows as dicts":
+            for (a, b), label in zip(X, y, strict=True):
+                model.learn_one({"a": a, "b": b}, label)
+        else:
+            model.fit(pd.DataFrame(X, columns=["a", "b"]), y)
+        model.save(tmp_path / "model")
+        model = load_model(tmp_path / "model")
+    answers = Answers(model)
+    assert [column.name for column in answers.columns] == ["a", "b"]
+    for column in answers.columns:
+        assert "minimum" not in column.described()
+        assert 0.4 < column.described()["typical"] < 0.6
+    told = answers.rows([{"a": 0.95, "b": 0.05}, {"a": 5.0, "b": 0.5}])
+    assert told.predictions[0]["prediction"] == "yes"
+    assert not told.notes

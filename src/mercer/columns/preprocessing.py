@@ -443,6 +443,11 @@ class TablePreprocessor(Component):
         return dict(self._read().columns)
 
     @property
+    def statistics_(self) -> TableStatistics:
+        """What was measured of these columns; not to be altered."""
+        return self._seen()
+
+    @property
     def columns_in_(self) -> list[str]:
         """Columns looked at, used or not: all but the excluded ones."""
         return list(self._read().columns)

@@ -257,7 +257,7 @@ def table_tree(preprocessor: TablePreprocessor) -> Tree:
     ExportError
         If it makes inputs of a kind that exported files do not know.
     """
-    statistics = statistics_of(preprocessor)
+    statistics = preprocessor.statistics_
     names = _Names(preprocessor.feature_names_out())
     places = _number_places(statistics, preprocessor.scaling)
     columns = []
@@ -423,7 +423,7 @@ def _means(name: str, statistics: TableStatistics, names: _Names) -> Tree | None
 
 def probe_table(preprocessor: TablePreprocessor) -> dict[str, Any]:
     """Return rows with ends, middles, levels and gaps of all columns, to compare encodings on."""
-    statistics = statistics_of(preprocessor)
+    statistics = preprocessor.statistics_
     numbers = statistics.numbers
     row_of = {name: row for row, name in enumerate(statistics.number_names)}
     columns: dict[str, list[Any]] = {}
@@ -477,11 +477,6 @@ def _length(seconds: float, order: str) -> str:
         minutes, rest = divmod(rest, 60.0)
         return f"{sign}{int(days)} days {int(hours)}:{int(minutes):02}:{rest:09.6f}"
     return f"{sign}{seconds:.6f} s" if order == "1h 2m" else f"{sign}PT{seconds:.6f}S"
-
-
-def statistics_of(preprocessor: TablePreprocessor) -> TableStatistics:
-    """Return what was measured of the columns."""
-    return TableStatistics.from_state(preprocessor.to_state()["statistics"])
 
 
 # -- functions -------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from mercer.columns.calendar_parts import compact_dates
 from mercer.columns.forms import DateForm, NumberForm
 from mercer.columns.readings import Reading, held_before
 from mercer.columns.views import check_names, level_text
-from mercer_app.export.trees import statistics_of, written_value
+from mercer_app.export.trees import written_value
 from mercer_app.files.places import MemoryFile, ending_of_bytes
 from mercer_app.files.tables import TableFiles, unusual_files
 from mercer_app.models.files import (
@@ -174,7 +174,7 @@ class Column:
 
 def columns_of_model(reads: TableRows) -> list[Column]:
     """Return the columns that a model reads, in the order of the table that it learned."""
-    seen = statistics_of(reads.preprocessor)
+    seen = reads.preprocessor.statistics_
     numbers, missing = seen.numbers, seen.missing
     rows = {name: row for row, name in enumerate(seen.number_names)}
     found = []
@@ -190,7 +190,7 @@ def columns_of_model(reads: TableRows) -> list[Column]:
             if numbers.count[row]:
                 typical = _shown(reading, float(numbers.mean[row]), has_hours)
                 plain = reading.kind == "number" and not isinstance(reading.form, NumberForm)
-                if plain or reading.kind == "date":
+                if reads.knows_ranges and (plain or reading.kind == "date"):
                     ends = float(numbers.minimum[row]), float(numbers.maximum[row])
         elif name in seen.levels:
             counts = seen.levels[name].counts

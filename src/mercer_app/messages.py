@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 import os
 import re
+import signal
 import sys
+import threading
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ParamSpec
 
 import typer
@@ -52,6 +55,28 @@ class Stopped(Exception):  # noqa: N818  # no error: the user asked for it
         self.code = code
 
 
+class _Terminated(KeyboardInterrupt):
+    """Another process asked this one to end."""
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let termination unwind what is to be removed, as Ctrl-C does."""
+
+    def end(number: int, frame: Any) -> None:
+        raise _Terminated
+
+    before = signal.getsignal(signal.SIGTERM)
+    if before != signal.SIG_DFL or threading.current_thread() is not threading.main_thread():
+        yield  # it is somebody else's, or not to be had
+        return
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def guarded(command: Callable[P, None]) -> Callable[P, None]:
     """Turn what a command raises into one message on standard error and an exit code."""
 
@@ -62,10 +87,14 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = _show_warning
             try:
-                command(*args, **kwargs)
+                with _terminable():
+                    command(*args, **kwargs)
             except Stopped as error:
                 _say(str(error))
                 raise typer.Exit(error.code) from None
+            except _Terminated:
+                _say("terminated; nothing was saved.")
+                raise typer.Exit(143) from None
             except KeyboardInterrupt:
                 _say("interrupted; nothing was saved.")
                 raise typer.Exit(130) from None

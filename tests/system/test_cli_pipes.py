@@ -234,6 +234,22 @@ def test_nothing_is_left_behind_when_the_command_is_ended(model, tmp_path, how):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_termination_removes_what_was_begun_and_says_so(model, tmp_path):
+    rows = pa.concat_tables([table()] * (2_000_000 // table().num_rows))
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    command = [*COMMAND, "predict", str(model), "rows.parquet", "--out", "said.csv"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE)
+    until = time.monotonic() + 60
+    while not list(tmp_path.glob(".mercer-*")) and process.poll() is None:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    process.terminate()
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert said.endswith(b"terminated; nothing was saved.\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
+
+
 # -- files ----------------------------------------------------------------------------------------
 
 

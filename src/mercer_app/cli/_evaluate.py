@@ -34,8 +34,8 @@ def run(options: EvaluateOptions) -> None:
         )
     if loaded.target == NO_TARGET:
         raise ValueError(
-            f"{model} was saved in Python and does not know the column of what it predicts. Name "
-            "it with `--target`."
+            f"{model} was written by `mercer stream` or saved in Python, and does not know the "
+            "column of what it predicts. Name it with `--target`."
         )
     data = as_learned(loaded, options.data, target)
     note_dialects(data)

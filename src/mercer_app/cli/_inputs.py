@@ -6,10 +6,8 @@ import dataclasses
 import functools
 import os
 import shutil
-import signal
 import sys
 import tempfile
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -95,7 +93,7 @@ def _spooled() -> Iterator[str]:
         note("reading a table from standard input; Ctrl-D ends it")
     user = os.getuid() if hasattr(os, "getuid") else "user"
     place = Path(tempfile.gettempdir()) / f"mercer-{_NAME}-{user}"
-    with _ended_by_signals(), unfinished_folder(place, 0o700) as folder:
+    with unfinished_folder(place, 0o700) as folder:
         first = source.read(8)
         path = folder / f"{_NAME}{ending_of_bytes(first)}"
         named(str(path), "standard input")
@@ -114,23 +112,6 @@ def _copy(first: bytes, source: BinaryIO, path: Path) -> None:
             "where it is read more than once. Name a folder with more space in the environment "
             "variable TMPDIR, or give a file instead."
         ) from error
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let termination unwind what is to be removed."""
-
-    def end(number: int, _: Any) -> None:
-        raise SystemExit(128 + number)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield  # this platform has no such signals
-        return
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def is_arrow_pipe(data: FilePath) -> bool:

@@ -593,8 +593,7 @@ def _blocks(lines: Iterable[str], file: AnyFile, size: int) -> Iterator[tuple[in
     starts = inside_quotes(twice[0], dialect)
     for number, (line, inside) in enumerate(zip(twice[1], starts, strict=True)):
         opened = (opened or number) if inside else 0
-        of_row = n_held + OF_A_LINE * (number - opened)
-        if inside and (not line or of_row > size + LONGEST_ROW):
+        if inside and (not line or n_held + OF_A_LINE * (number - opened) > size + LONGEST_ROW):
             raise unclosed(str(file), opened, dialect)
         if not inside and (n_held >= size or not line):
             block, held, n_held = "".join(held), [], 0

@@ -306,7 +306,7 @@ FEWEST_ROWS = 20
 RACE = RaceSettings(small=2000, pilot_rows=400, fewest_for_metrics=100)
 #: Rows of that race if there are more than ``small``. A third is for pilots, which fit half of it
 #: and then, for the best pilot, all of it; the other rows judge.
-MANY_ROWS = 3000
+MANY_ROWS = 6000
 # Values more median absolute deviations from the median than this are errors or codes. Heavy tails,
 # which may matter, are nearer.
 _OUTLYING = 100.0

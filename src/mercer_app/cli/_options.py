@@ -437,7 +437,8 @@ class FitOptions:
     ] = None
     report_file: Annotated[Path | None, option("HTML report to write.", _RUN, "--report")] = None
     checkpoint_every: Annotated[
-        int | None, option("Rows between checkpoints, OUT.checkpoint.", _RUN)
+        int | None,
+        option("Rows between checkpoints, OUT.checkpoint; rounded up to blocks of 8,192.", _RUN),
     ] = None
     resume: Annotated[
         bool, option("Go on from OUT.checkpoint, if there is one.", _RUN, "--resume")

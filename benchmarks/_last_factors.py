@@ -124,6 +124,21 @@ def textures(rng: np.random.Generator, n: int) -> tuple[Floats, NDArray]:
     return hidden @ mixing, y
 
 
+def shops(rng: np.random.Generator, n: int) -> tuple[Floats, NDArray]:
+    """Three hundred shops with a number and an effect each, beside a smooth function; .1 noise."""
+    effects, shop = rng.normal(0.0, 1.0, 300), rng.integers(0, 300, n)
+    X = rng.normal(0.0, 1.0, (n, 5))
+    f = effects[shop] + np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] * X[:, 2]
+    f /= f.std()
+    return np.column_stack([1000.0 + shop, X]), f + rng.normal(0.0, np.sqrt(1.0 / 9.0), n)
+
+
+def shops_above(rng: np.random.Generator, n: int) -> tuple[Floats, NDArray]:
+    """Whether the targets of shops are above zero."""
+    X, y = shops(rng, n)
+    return X, (y > 0.0).astype(np.int64)
+
+
 CASES = {
     "rules over codes, 1,700 rows": Case(
         lambda rng: nested_rule(rng, (3, 4, 5, 4, 3, 3)), n_train=1700
@@ -135,5 +150,7 @@ CASES = {
     "4 of 32 columns": Case(lambda rng: few_of_many(rng, 10_000), n_train=6000, regression=True),
     "20 of 180 binary columns": Case(lambda rng: binary_columns(rng, 6000), n_train=2500),
     "128 readings of 16 sensors": Case(lambda rng: sensors(rng, 6000), n_train=2600),
+    "shops by number": Case(lambda rng: shops(rng, 8000), n_train=3000, regression=True),
+    "shops by number, two classes": Case(lambda rng: shops_above(rng, 11_000), n_train=6000),
     "11 textures": Case(lambda rng: textures(rng, 8000), n_train=4400),
 }

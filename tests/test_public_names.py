@@ -553,7 +553,7 @@ mercer.recipes.unregularized(loss='logistic', *, step_size='theory', class_weigh
     random_state=None, verbose=0)
 mercer.columns.TablePreprocessor(categories=128, *, min_count=None, warmup_rows=50000,
     scaling='auto', exclude=(), dtype='float64', kinds=None, include=(), suspects='drop',
-    null_values=None)
+    null_values=None, codes='auto')
 mercer_app.files.stream(source, y=None, *, target=None, batch_size=32, columns=None,
     shuffle_buffer=0, random_state=None, dtype='float64')
 mercer.evaluation.progressive(model, stream, *, metric='auto', every=1000, classes=None,

@@ -521,11 +521,22 @@ class TableRows:
         )
         check_group(group, target, holds_out or self.task == "rank", preprocessor)
         check_time(time, group, target, holds_out)
+        if preprocessor.codes == "auto" and not (
+            self.task in ("classification", "regression")
+            and group is None
+            and time is None
+            and estimator.plan().races
+            and estimator.plan().default != "stream"
+            and isinstance(estimator.categorical_features, str)
+        ):
+            preprocessor = copy.copy(preprocessor)  # the caller's own stays as it is
+            preprocessor.codes = ()
         self._begin(estimator, preprocessor, Roles(target, group, time))
 
     def _begin(self, estimator: Any, preprocessor: TablePreprocessor, roles: Roles) -> None:
         self._task = task_of(estimator)
         self.estimator, self.preprocessor = estimator, preprocessor
+        estimator._learns_encoded = True
         self.target, self.group, self.time = roles.target, roles.group, roles.time
         self.leaks = dict(roles.leaks)
         self._form: TargetForm | None = None  # of any kind of target

@@ -185,7 +185,8 @@ class TableEncoding:
         self._known = {
             name: frozenset(seen.counts)
             for name, seen in statistics.levels.items()
-            if self._levels[name].lookup
+            if name not in self._parts
+            and self._levels[name].lookup
             and self._levels[name].other >= 0
             and sum(seen.counts.values()) + seen.missing == statistics.n_rows
         }
@@ -261,7 +262,7 @@ class TableEncoding:
         if (not constant or seen.missing) and categories:
             lookup = {level: self._slot(f"{name}={level}", name) for level in kept}
             other = -1 if seen.boolean else self._slot(f"{name}=(other)", name)
-        if seen.missing:
+        if seen.missing and name not in self._parts:
             missing = self._slot(f"{name}=(missing)", name)
         return _LevelSlots(lookup, other, other if missing < 0 else missing)
 
@@ -404,7 +405,7 @@ class TableEncoding:
     def fillings(self) -> dict[str, str]:
         """Say what takes the place of missing values, for columns that had none."""
         filled = {}
-        dates = {part.rpartition(":")[0] for part in self._parts}
+        dates = {part.rpartition(":")[0] for part in self._parts - self._levels.keys()}
         for row, name in enumerate(self.number_names):
             if name in self._parts:
                 continue
@@ -414,7 +415,7 @@ class TableEncoding:
                     mean = str(np.datetime64(int(self._fill[row]), "s")).replace("T", " ")
                 filled[name] = f"the mean, {mean}"
         for name, slots in self._levels.items():
-            if slots.lookup and slots.missing == slots.other:
+            if name not in self._parts and slots.lookup and slots.missing == slots.other:
                 filled[name] = "no category" if slots.other < 0 else "an unseen category"
         return filled
 

@@ -14,12 +14,13 @@ from mercer.columns.audit import TableAudit, audit_of, leaks_of
 from mercer.columns.calendar_parts import PARTS
 from mercer.columns.encoding import TableEncoding
 from mercer.columns.null_values import NullValues, cut_short
-from mercer.columns.readings import KINDS, Reading, Readings
+from mercer.columns.readings import CODE, KINDS, Reading, Readings, as_levels
 from mercer.columns.statistics import TableStatistics
 from mercer.columns.target_means import TargetCodes
 from mercer.columns.texts import TextMap
 from mercer.columns.views import (
     Levels,
+    Numbers,
     TableView,
     check_names,
     is_table,
@@ -175,7 +176,9 @@ def _of_numbers(
 ) -> ColumnGrid:
     """Return a grid of numbers or times."""
     is_time = reading.kind == "date"
-    if values is None:
+    if values is None and reading.coded:  # there are no others
+        grid = np.sort(np.array(encoding.frequent_levels(reading.names[1], size), np.float64))
+    elif values is None:
         grid = number_grid(encoding.numbers_of(reading.name, rows), size)
     elif is_time:
         grid = np.asarray(values, dtype="datetime64[s]").astype(np.float64)
@@ -186,8 +189,11 @@ def _of_numbers(
     def encoded(cells: Floats) -> Floats:
         out = np.zeros((len(cells), len(encoding.feature_names)))
         encoding.encode_number(reading.name, cells, out)
-        for part in reading.parts:
-            encoding.encode_number(f"{reading.name}:{part}", PARTS[part](cells), out)
+        for name, part in zip(reading.names[1:], reading.parts, strict=True):
+            if part == CODE:
+                encoding.encode_levels(name, as_levels(Numbers(cells, integer=False)), out)
+            else:
+                encoding.encode_number(name, PARTS[part](cells), out)
         return out[:, slots]
 
     missing = encoded(np.full(1, np.nan))[0] if gaps else None
@@ -245,6 +251,13 @@ def _check_excluded(name: str, value: Any) -> None:
         )
 
 
+def _check_codes(name: str, value: Any) -> None:
+    if not (isinstance(value, str) and value == "auto"):
+        if not isinstance(value, list | tuple):
+            raise ValueError(f"`{name}` must be 'auto' or a list of names, got {value!r}.")
+        _check_excluded(name, value)
+
+
 def _check_kinds(name: str, value: Any) -> None:
     if value is None:
         return
@@ -276,6 +289,10 @@ class TablePreprocessor(Component):
     =====================  ========================================================================
     numbers                standardised, see ``scaling``; missing values become the mean
     numbers, only 0 and 1  unchanged: one-hot data stays one-hot
+    numbers that are       besides, as categories, ``name:code``: 50 whole numbers and more, in 3
+    codes, as of shops     rows each on average, if targets of one number are alike, but not those
+                           of neighbours, and if no other column hangs together with it; see
+                           ``codes``
     numbers as text        read as numbers: ``$1,234``, ``1.234,5``, ``12 %``, ``(20)``, ``5 km``,
                            ``1.3K``, and durations as seconds: ``1h 20m``; cells that are none (one
                            in twenty at most) are missing
@@ -338,6 +355,8 @@ class TablePreprocessor(Component):
         in all columns, the target included, or in some. In tables in memory, only these cells and
         real missing values count as missing. An empty mark means that numbers such as -9999 are
         values.
+    codes : "auto" or sequence of str, default="auto"
+        Columns of numbers that are codes, and so categories, too. "auto": those found.
 
     Attributes
     ----------
@@ -390,6 +409,7 @@ class TablePreprocessor(Component):
         include=_check_excluded,
         suspects=choice("drop", "keep"),
         null_values=_check_nulls,
+        codes=_check_codes,
     )
     _readings: Readings | None = None  # from the first look on
     _targets: TargetCodes | None = None  # from the first look on, if there are targets
@@ -409,6 +429,7 @@ class TablePreprocessor(Component):
         include: Sequence[str] = (),
         suspects: Literal["drop", "keep"] = "drop",
         null_values: Any = None,
+        codes: Literal["auto"] | Sequence[str] = "auto",
     ) -> None:
         self.categories = categories
         self.min_count = min_count
@@ -420,6 +441,7 @@ class TablePreprocessor(Component):
         self.include = include
         self.suspects = suspects
         self.null_values = null_values
+        self.codes = codes
         self._check()
 
     @property
@@ -681,6 +703,8 @@ class TablePreprocessor(Component):
         check_names(self.exclude, view.names, "`exclude` names a column, but the table")
         check_names(self.include, view.names, "`include` names a column, but the table")
         check_names(list(self.kinds or ()), view.names, "`kinds` names a column, but the table")
+        told = [] if isinstance(self.codes, str) else list(self.codes)
+        check_names(told, view.names, "`codes` names a column, but the table")
         own = [] if self.null_values is None else self.nulls_.columns
         check_names(own, view.names, "`null_values` names a column, but the table")
         excluded = set(self.exclude)
@@ -739,6 +763,7 @@ class TablePreprocessor(Component):
             kinds=dict(self.kinds or {}),
             include=self.include,
             keep=self.suspects == "keep",
+            codes=None if isinstance(self.codes, str) else self.codes,
             literal=[] if nulls is None else [n for n in names if not nulls.has_usual(n)],
             min_count=self._least(view.n_rows),
             y=None if y is None else np.asarray(y)[: view.n_rows],

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mercer.columns.calendar_parts import PARTS, as_moments, compact_dates
 from mercer.columns.forms import DateForm, NumberForm
+from mercer.columns.target_means import codes_among
 from mercer.columns.views import (
     Levels,
     Numbers,
@@ -111,6 +112,8 @@ _AS = {"date": "a date as 2024-01-31", "time": "a time as 13:30"}
 
 #: Parts of the calendar by kind; constant parts are dropped, like all constant columns.
 _PARTS_OF = {"date": tuple(PARTS)}
+#: Part of a number that is a code: its category.
+CODE = "code"
 
 
 class _Form(Field):
@@ -151,6 +154,8 @@ class Reading(Recorded):
         Numbers that mean a missing value, such as -9999; for dates in seconds since 1970.
     huge : bool
         Whether the column held numbers of 1e12 and more, so that 3.4e38 may be a value.
+    coded : bool
+        Whether its numbers are codes, so that each is also a category.
     """
 
     name: str
@@ -162,6 +167,7 @@ class Reading(Recorded):
     calendar: bool = True
     no_data: tuple[float, ...] = ()
     huge: bool = False
+    coded: bool = False
 
     _record = Record(
         name=text(),
@@ -173,6 +179,7 @@ class Reading(Recorded):
         calendar=truth(),
         no_data=IfAny(Several(real()), ()),
         huge=IfAny(truth(), False),
+        coded=IfAny(truth(), False),
     )
 
     @property
@@ -182,13 +189,15 @@ class Reading(Recorded):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Parts of the calendar, of :data:`PARTS`, that it is read as in addition."""
+        """What it is read as in addition: parts of the calendar, of :data:`PARTS`, or its code."""
+        if self.coded:
+            return (CODE,)
         return _PARTS_OF.get(self.kind, ()) if self.calendar else ()
 
     @property
     def way(self) -> tuple[Any, ...]:
         """Attributes that must be equal for two columns to be read alike."""
-        return self.kind, self.form, self.was_text, self.calendar, self.no_data
+        return self.kind, self.form, self.was_text, self.calendar, self.no_data, self.coded
 
     @property
     def names(self) -> list[str]:
@@ -218,7 +227,7 @@ class Reading(Recorded):
         """Read a column by its kind; unexpected text is an error, or missing if ``lenient``."""
         if self.kind in ("category", "text"):
             as_it_is = self.was_text and not self.note.startswith(_TOLD)
-            levels = levels_of(column, self.name) if as_it_is else _as_levels(column)
+            levels = levels_of(column, self.name) if as_it_is else as_levels(column)
             if self.kind == "text":
                 return Texts(levels.codes, levels.levels)
             return levels
@@ -262,7 +271,7 @@ class Reading(Recorded):
         return replace(column, values=np.where(gaps, np.nan, values), integer=False)
 
 
-def _as_levels(column: Numbers | Levels) -> Levels:
+def as_levels(column: Numbers | Levels) -> Levels:
     """Return the values of a column as categories."""
     if isinstance(column, Levels):
         return column
@@ -304,7 +313,7 @@ class Readings:
 
     @property
     def parts(self) -> list[str]:
-        """Names of the parts of the calendar among :attr:`names`."""
+        """Names of the parts of columns among :attr:`names`."""
         return [name for one in self if one.used for name in one.names[1:]]
 
     def read(self, view: TableView, *, lenient: bool = False) -> TableView:
@@ -331,6 +340,8 @@ class Readings:
             base = whole.column(reading.name)
             if isinstance(base, Levels):
                 return base
+            if part == CODE:
+                return as_levels(base)
             return Numbers(PARTS[part](base.values.astype(np.float64)), integer=False)
 
         def costly(name: str, found: Numbers | Levels) -> bool:
@@ -391,6 +402,7 @@ class Readings:
         keep: bool,
         min_count: int,
         literal: Collection[str] = (),
+        codes: Collection[str] | None = (),
         y: NDArray[Any] | None = None,
     ) -> Self:
         """Determine how to read columns from the first rows.
@@ -411,8 +423,10 @@ class Readings:
             Least number of rows of a frequent category.
         literal : collection of str, default=()
             Columns in which no number means a missing value.
+        codes : collection of str or None, default=()
+            Columns of numbers that are codes; None to find these.
         y : ndarray of shape (n_rows,) or None, default=None
-            Targets, which decide whether the order of an identifier matters.
+            Targets, which decide whether the order of an identifier matters, and what are codes.
 
         Raises
         ------
@@ -439,6 +453,7 @@ class Readings:
             if not found.used and (name in include or kept):
                 found = _forced(name, column, found)
             readings.append(found)
+        readings = _with_codes(readings, view, codes, y)
         return cls(_without_taken_names(readings, view.names))
 
     def or_identifiers(self) -> Self:
@@ -503,10 +518,37 @@ class Readings:
         if differing:
             raise ValueError(
                 "Statistics of tables with different columns cannot be merged; these are absent "
-                "from one of them, or of another kind, as numbers in one and text in the other: "
-                f"{listed(differing)}. Let all of them `look` at the same rows first."
+                "from one of them, or of another kind, as numbers in one and text or codes in the "
+                f"other: {listed(differing)}. Let all of them `look` at the same rows first."
             )
         return type(self)(joined)
+
+
+def _with_codes(
+    readings: Sequence[Reading],
+    view: TableView,
+    codes: Collection[str] | None,
+    y: NDArray[Any] | None,
+) -> list[Reading]:
+    """Read columns of numbers that are codes as both, unless another one has the code's name."""
+    found, note = codes, ""
+    if found is None:
+        columns, numbers = {}, {}
+        for one in readings if y is not None else ():
+            if one.used:
+                column = one.read(view.column(one.name))
+                columns[one.name] = column.codes if isinstance(column, Levels) else column.values
+                if one.kind == "number" and not one.was_text and one.note != _TOLD:
+                    numbers[one.name] = columns[one.name]
+        found = codes_among(numbers, columns, y) if numbers and y is not None else ()
+        note = "numbers are codes: rows of one are alike, neighbours are not"
+    names = set(view.names)
+    return [
+        replace(one, coded=True, note=_joined(one.note, note) if note else one.note)
+        if one.name in found and one.kind == "number" and f"{one.name}:{CODE}" not in names
+        else one
+        for one in readings
+    ]
 
 
 def _without_taken_names(readings: Sequence[Reading], taken: Sequence[str]) -> list[Reading]:

@@ -13,6 +13,7 @@ when it comes again. In that case rows to predict also get the mean over the oth
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -36,6 +37,17 @@ _CONTENTS = 1024  # contents whose repeats are counted
 # Share of rows that repeat the contents of others, and ratio of their variance to the variance
 # within a category, at which contents predict more than categories do.
 _REPEATED, _ALIKE = 1 / 3, 0.8
+# Numbers are codes if there are at least so many, each in so many rows on average, and the mean
+# targets of neighbours differ: the median squared jump is this many times what it is by chance, and
+# the mean one this share of what it is without any order. A number that is in more than this share
+# of the rows is none of them.
+_FEWEST_CODES, _ROWS_OF_CODE, _JUMPS, _DISORDER, _COMMON = 50, 3, 2.0, 0.5, 0.05
+# Most columns of numbers of tables in which codes are looked for, and most rows that are looked at;
+# among a few rows there must be some codes already.
+_MOST_COLUMNS, _LOOKED_AT, _SOME = 256, 20_000, 500
+# Two columns hang together if they have less than this share of the pairs that they have by chance,
+# among some rows: so many, divided by the number of columns, but at least so many.
+_BY_CHANCE, _CELLS, _FEWEST_COMPARED = 0.75, 400_000, 2000
 
 
 def _label(name: str, value: Any) -> str | bool | int | float:
@@ -96,6 +108,113 @@ class TargetCodes(Recorded):
         if self.labels is None:
             return ((y.astype(np.float64) - self.center) / self.scale)[:, None]
         return np.stack([y == label for label in self.labels], axis=1).astype(np.float64)
+
+
+def are_codes(values: Floats, targets: Floats) -> bool:
+    """Return whether whole numbers are names, such as those of shops: their order says little.
+
+    Rows of the same number then have similar targets, those of neighbouring numbers have not. For
+    the mean target m of a number, the jump is m less the mean of its two neighbours' m. By chance,
+    and for a smooth function, its square has a mean of s² (1/n + (1/n' + 1/n'') / 4) for the
+    variance s² of targets within a number, and the rows n, n', n'' of the three.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows,)
+        Numbers; NaN where there is none.
+    targets : ndarray of shape (n_rows, n_targets)
+        Targets of the rows as numbers.
+
+    Examples
+    --------
+    >>> shops = np.arange(1200.0) % 60
+    >>> are_codes(shops, shops[:, None] ** 2), are_codes(shops, (shops * 37 % 60)[:, None])
+    (False, True)
+    """
+    if 2 * len(np.unique(values[:_SOME])) < _FEWEST_CODES:
+        return False  # the usual case of flags and steps
+    known = ~np.isnan(values)
+    if not np.array_equal(values[known], np.rint(values[known])):
+        return False
+    _, places, counts = np.unique(values[known], return_inverse=True, return_counts=True)
+    rare = counts <= _COMMON * len(values)
+    counts = counts[rare]
+    if len(counts) < _FEWEST_CODES or counts.sum() < max(
+        _ROWS_OF_CODE * len(counts), len(values) / 2
+    ):
+        return False
+    rows = np.flatnonzero(known)[rare[places]]
+    places = (np.cumsum(rare) - 1)[places[rare[places]]]
+    inner, variances = counts[1:-1], 1.0 / counts
+    chance = variances[1:-1] + (variances[:-2] + variances[2:]) / 4.0
+    for one in targets[rows].T:
+        means = np.bincount(places, one) / counts
+        within = float(np.sum((one - means[places]) ** 2)) / (len(rows) - len(counts))
+        jumps = (means[1:-1] - (means[:-2] + means[2:]) / 2.0) ** 2
+        far = jumps > _JUMPS * within * chance
+        disordered = inner @ jumps > _DISORDER * 1.5 * inner.sum() * means.var()
+        if disordered and 2 * far.sum() > len(far) and 2 * (inner @ far) > inner.sum():
+            return True
+    return False
+
+
+def _hang_together(a: NDArray[np.int64], b: NDArray[np.int64], rng: np.random.Generator) -> bool:
+    """Whether two columns, as numbers of their values, have far fewer pairs than by chance."""
+    n = int(b.max()) + 1
+    pairs, by_chance = (len(np.unique(a * n + one)) for one in (b, rng.permutation(b)))
+    return pairs < _BY_CHANCE * by_chance
+
+
+def codes_among(
+    numbers: Mapping[str, NDArray[Any]], columns: Mapping[str, NDArray[Any]], y: NDArray[Any]
+) -> set[str]:
+    """Return the names of columns of numbers that are codes, see :func:`are_codes`.
+
+    There are none where others hang together with them. Attributes of a shop tell of new shops as
+    well. And where rows are of some hundred patients, a few have each age and weight: what looks
+    like the effect of an age is theirs. So far fewer pairs of values are there than by chance.
+
+    Parameters
+    ----------
+    numbers : mapping of str to ndarray of shape (n_rows,)
+        All columns of numbers; hundreds are pixels or sensors, and not looked at.
+    columns : mapping of str to ndarray of shape (n_rows,)
+        All columns, as numbers; also categories.
+    y : ndarray of shape (n_rows,)
+        Targets: float64 for quantities, anything else for labels.
+    """
+    if len(numbers) > _MOST_COLUMNS or len(y) < _ROWS_OF_CODE * _FEWEST_CODES:
+        return set()
+    with np.errstate(over="ignore", invalid="ignore"):
+        codes = TargetCodes.of(y)
+    if codes is None:
+        return set()
+    rng, n = np.random.default_rng(0), len(y)
+    some = rng.permutation(n) if n <= _LOOKED_AT else rng.choice(n, _LOOKED_AT, replace=False)
+    with np.errstate(over="ignore", invalid="ignore"):
+        targets = codes.codes(y[some])
+        found = {
+            name
+            for name, values in numbers.items()
+            if are_codes(values[some].astype(np.float64), targets)
+        }
+    if not found:
+        return found
+    some = some[: max(_FEWEST_COMPARED, _CELLS // len(columns))]
+    places = {
+        name: np.unique(values[some], return_inverse=True)[1] for name, values in columns.items()
+    }
+    places = {name: values for name, values in places.items() if values.any()}
+    return {
+        name
+        for name in sorted(found)
+        if len(places) > 1  # else all rows of a code are in one fold
+        and not any(
+            _hang_together(places[name], values, rng)
+            for other, values in places.items()
+            if other != name
+        )
+    }
 
 
 def contents_of(view: TableView) -> NDArray[np.uint64]:
@@ -266,7 +385,6 @@ class CategoryMeans:
     The shrinkage is empirical Bayes: for a category with n rows and mean m the result is (n m + a
     m0) / (n + a), with a the ratio of the variances within and between categories, and m0 the mean
     of all rows.
-    Bayes): (n m + a m0) / (n + a), a being their ratio and m0 the mean of all rows.
 
     Parameters
     ----------

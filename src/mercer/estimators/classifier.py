@@ -132,7 +132,8 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
     categorical_features : array-like, "from_dtype" or None, default="from_dtype"
         Columns of numbers that are categories: a mask, positions or names. ``"from_dtype"``:
         columns whose type is categorical. The meaning of other table columns is detected, see
-        ``audit_``. None refuses columns of text.
+        ``audit_``; so are columns of numbers that are codes, also of arrays. None refuses columns
+        of text, and takes all numbers as numbers.
     n_jobs : int or None, default=None
         Threads of ``fit``, ``partial_fit`` and predictions, for learning by sums; -1 for all cores.
         None is 1, unless a ``joblib.parallel_config`` says otherwise. The model is the same bit for
@@ -314,7 +315,7 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
 
     def _checked(self, given: Given, known: Classes | None, plan: Plan) -> Data:
         """Check rows and labels; new labels add classes."""
-        X, y = self._labelled(given, known, self._may_have_gaps(known, plan))
+        X, y = self._labelled(given, known, plan)
         weights = check_weights(given.sample_weight, X.shape[0], some=not given.more)
         met = (self._no_classes(y) if known is None else known).meet(y, given.classes)
         if isinstance(self.class_weight, dict):
@@ -330,7 +331,7 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
         return Data(X, y, weights, met.counted(y), order, new_outputs)
 
     def _labelled(
-        self, given: Given, known: Classes | None, gaps: bool
+        self, given: Given, known: Classes | None, plan: Plan
     ) -> tuple[Any, NDArray[Any]]:
         """Return checked inputs and labels."""
         if given.y is None:
@@ -341,8 +342,9 @@ class KernelClassifier(ClassifierMixin, LossEstimator):
             given.X,
             given.y,
             first=known is None,
-            gaps=gaps,
+            gaps=self._may_have_gaps(known, plan),
             weights=given.sample_weight,
+            codes=plan.races and given.held_by.groups is None and given.held_by.time is None,
         )
         y = column_or_1d(y, warn=True)
         check_labels(y)

@@ -21,6 +21,7 @@ from sklearn.utils.validation import validate_data
 from mercer.columns import TablePreprocessor
 from mercer.columns.audit import TableAudit
 from mercer.columns.readings import TargetForm
+from mercer.columns.target_means import codes_among
 from mercer.columns.views import (
     Levels,
     TableView,
@@ -225,6 +226,8 @@ class Estimator(BaseEstimator):
     _importances: Importances | None = None
     #: Whether arrays may be mapped read-only from a file (``all_or_nothing`` then copies them).
     _unpickled = False
+    #: Whether rows are encoded by somebody who reads tables.
+    _learns_encoded = False
     #: Whether rows may be tables; otherwise they must be numbers.
     _takes_tables: ClassVar[bool] = False
 
@@ -262,6 +265,7 @@ class Estimator(BaseEstimator):
         gaps: bool,
         learns: bool = True,
         weights: Any = None,
+        codes: bool = False,
         **options: Any,
     ) -> Any:
         """Return rows encoded as inputs, and targets if there are any.
@@ -280,6 +284,8 @@ class Estimator(BaseEstimator):
             Whether the rows will be learned.
         weights : array-like of shape (n_rows,) or None
             Weights of the rows; rows of weight 0 do not influence the encoding.
+        codes : bool
+            Whether to look for columns of numbers that are codes in the first rows.
         **options : dict
             Options of the check of the targets.
         """
@@ -291,13 +297,19 @@ class Estimator(BaseEstimator):
             X = without_column(X, self._left_out)
         y = _plain(self, y, options, first=first)
         if first:
-            found = self._first_rows(_as_rows(X), y, gaps, weights, options)
+            found = self._first_rows(_as_rows(X), y, gaps, weights, codes, options)
         else:
             found = self._later_rows(X, y, gaps, learns, options)
         return found if y else found[0]
 
     def _first_rows(
-        self, X: Any, y: Sequence[Any], gaps: bool, weights: Any, options: dict[str, Any]
+        self,
+        X: Any,
+        y: Sequence[Any],
+        gaps: bool,
+        weights: Any,
+        codes: bool,
+        options: dict[str, Any],
     ) -> Any:
         """Determine from the first rows how columns are encoded, and encode them."""
         self._columns = self._means = self.roles_ = None
@@ -308,10 +320,20 @@ class Estimator(BaseEstimator):
             validate_data(self, X, skip_check_array=True)
         names = column_names(self)
         named = named_columns(self.categorical_features, names, hasattr(self, "feature_names_in_"))
-        if is_plain and not named and (gaps or not _has_gaps(rows)):
-            if isinstance(rows, np.ndarray) and not gaps:
-                self._means = _means(rows[_counted(weights, len(rows))])
+        quantities, found = options.get("y_numeric", False), None
+        codes &= isinstance(self.categorical_features, str)
+        plain = is_plain and not named and (gaps or not _has_gaps(rows))
+        if plain and not gaps and isinstance(rows, np.ndarray):
+            some = _counted(weights, len(rows))
+            self._means = _means(rows[some])
+            told = _told(y, quantities=quantities) if codes and named == [] else None
+            if told is not None and not self._learns_encoded:
+                inputs = dict(zip(names, rows[some].T, strict=True))
+                found = codes_among(inputs, inputs, told[some])
+                plain = not found
+        if plain:
             return rows, *y
+        self._means = None
         if is_plain and not gaps and rows.shape[0] == 1 and _has_gaps(rows):
             raise ValueError(
                 "Input X contains NaN, and a first row alone does not tell what takes its place. "
@@ -328,11 +350,13 @@ class Estimator(BaseEstimator):
             self._columns = StreamColumns(named).grown(view)
         else:
             dtype = "float32" if is_plain and rows.dtype == np.float32 else "auto"
-            told = _told(y, quantities=options.get("y_numeric", False))
-            some, counted = view, _counted(weights, view.n_rows)
+            told = _told(y, quantities=quantities)
+            chosen, counted = view, _counted(weights, view.n_rows)
             if isinstance(counted, np.ndarray):
-                some, told = chosen_rows(view, counted), None if told is None else told[counted]
-            self._columns = measured(some, told, named, dtype)
+                chosen, told = chosen_rows(view, counted), None if told is None else told[counted]
+            if found is None and not codes:
+                found = set()
+            self._columns = measured(chosen, told, named, dtype, found)
         return self._encoded(view, gaps, learned=True), *y
 
     def _later_rows(
@@ -362,7 +386,7 @@ class Estimator(BaseEstimator):
             return own_view(columns, X)
         if sparse.issparse(X):
             raise ValueError(
-                "This model learned columns with gaps or categories, and these rows are a sparse "
+                "This model learned columns with gaps, categories or codes, and these are a sparse "
                 "matrix. Use `toarray()`, or a DataFrame."
             )
         X = _as_rows(X)
@@ -763,6 +787,7 @@ def with_columns(bare: Any, columns: TablePreprocessor, roles: Roles) -> Any:
         Meaning of the other columns of the tables.
     """
     model = _twin(bare)
+    vars(model).pop("_learns_encoded", None)
     model._columns, model.roles_, model._means = columns, roles, None
     model.feature_names_in_ = np.array(columns.feature_names_in_, dtype=object)
     model.n_features_in_ = len(model.feature_names_in_)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
@@ -25,6 +25,7 @@ from mercer.columns.null_values import Unreadable
 from mercer.columns.readings import Reading, Readings
 from mercer.columns.views import (
     Levels,
+    Numbers,
     TableView,
     check_names,
     is_frame,
@@ -683,7 +684,11 @@ def kinds_of(view: TableView, named: list[str] | None) -> dict[str, str]:
 
 
 def measured(
-    view: TableView, y: Any, named: list[str] | None, dtype: str = "auto"
+    view: TableView,
+    y: Any,
+    named: list[str] | None,
+    dtype: str = "auto",
+    codes: Collection[str] | None = None,
 ) -> TablePreprocessor:
     """Fit the encoder of the columns on the first rows of a model.
 
@@ -697,6 +702,9 @@ def measured(
         Result of :func:`named_columns`.
     dtype : {"float64", "float32", "auto"}, default="auto"
         Type of the inputs, as for a preprocessor.
+    codes : collection of str or None, default=None
+        Columns of numbers that are codes; if there are such, all others are numbers. None to look
+        for them.
 
     Returns
     -------
@@ -724,6 +732,8 @@ def measured(
     if len(empty) == len(view.names):
         raise ValueError(_NO_VALUE)
     kinds = kinds_of(view, named)
+    if codes:
+        kinds = {one: "number" for one in view.names if isinstance(view.column(one), Numbers)}
     columns = TablePreprocessor(
         warmup_rows=None,
         scaling="none",
@@ -731,6 +741,7 @@ def measured(
         dtype=dtype,  # type: ignore[arg-type]
         kinds={name: kind for name, kind in kinds.items() if name not in empty},
         suspects="keep",
+        codes="auto" if codes is None else tuple(sorted(codes)),
     ).fit(view, y)
     codes = [one.name for one in columns.audit_ if one.kind == "identifier"]
     for left, why in ((empty, "without a value in any"), (codes, "with another code in each")):

@@ -110,7 +110,8 @@ class KernelRegressor(RegressorMixin, LossEstimator):
     categorical_features : array-like, "from_dtype" or None, default="from_dtype"
         Columns of numbers that are categories: a mask, positions or names. ``"from_dtype"``:
         columns whose type is categorical. The meaning of other table columns is detected, see
-        ``audit_``. None refuses columns of text.
+        ``audit_``; so are columns of numbers that are codes, also of arrays. None refuses columns
+        of text, and takes all numbers as numbers.
     n_jobs : int or None, default=None
         Threads of ``fit``, ``partial_fit`` and predictions, for learning by sums; -1 for all cores.
         None is 1, unless a ``joblib.parallel_config`` says otherwise. The model is the same bit for
@@ -282,6 +283,7 @@ class KernelRegressor(RegressorMixin, LossEstimator):
             first=known is None,
             gaps=self._may_have_gaps(known, plan),
             weights=given.sample_weight,
+            codes=plan.races and given.held_by.groups is None and given.held_by.time is None,
             multi_output=True,
             y_numeric=True,
         )

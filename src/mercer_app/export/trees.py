@@ -9,6 +9,7 @@ import io
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from types import ModuleType
 from typing import Any
@@ -22,7 +23,7 @@ from mercer.columns import TablePreprocessor, calendar_parts, written
 from mercer.columns.encoding import scales
 from mercer.columns.forms import DateForm, NumberForm
 from mercer.columns.null_values import NullValues, moment_of, number_of
-from mercer.columns.readings import Reading
+from mercer.columns.readings import CODE, Reading
 from mercer.columns.statistics import TableStatistics
 from mercer.columns.target_means import CategoryMeans
 from mercer.columns.views import Levels
@@ -281,6 +282,7 @@ def table_tree(preprocessor: TablePreprocessor) -> Tree:
                 "missing": names.take(f"{name}=(missing)"),
             }
             for name, part in zip(reading.names, (None, *reading.parts), strict=True)
+            if part != CODE
         ]
         columns.append(
             {
@@ -291,6 +293,9 @@ def table_tree(preprocessor: TablePreprocessor) -> Tree:
                 "parts": [part for part in parts if max(part["value"], part["missing"]) >= 0],
             }
         )
+        if reading.coded:
+            code = replace(reading, name=reading.names[1], kind="category")
+            columns.append({**_levels(code, statistics, names), "name": reading.name})
     columns = [column for column in columns if _is_used(column)]
     nulls = preprocessor.nulls_
     for column in columns:
@@ -758,7 +763,8 @@ def model_tree(model: Any) -> Tree:
     if getattr(model, "_columns", None) is not None:
         at_once = isinstance(model._columns, TablePreprocessor)
         raise ExportError(
-            f"This {type(model).__name__} learned columns with gaps, text, categories or dates "
+            f"This {type(model).__name__} learned columns with gaps, text, categories, codes or "
+            "dates "
             + ("that have no names" if at_once else "as a stream")
             + ". Exported files know such columns of a DataFrame that `fit` has learned: learn "
             "one, or load the model with mercer."
@@ -961,7 +967,7 @@ def _head(model: Any, tree: Tree) -> str:
     if tree["table"] is None:
         rows = f"rows: an array of shape (n_rows, {tree['n_features']})"
     else:
-        names = [column["name"] for column in tree["table"]["columns"]]
+        names = list(dict.fromkeys(column["name"] for column in tree["table"]["columns"]))
         rows = (
             "rows: a dict of columns, a list of dicts, or a data frame, with the columns\n"
             f"{json.dumps(names)}"

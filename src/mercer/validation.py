@@ -85,10 +85,13 @@ def check_integer(
     return int(value)
 
 
-def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
-    """Return ``value`` if it is one of ``choices``, else raise ``ValueError`` listing them."""
+def check_choice(name: str, value: Any, choices: tuple[Any, ...], others: str = "") -> Any:
+    """Return ``value`` if it is one of ``choices``, else raise ``ValueError`` listing them.
+
+    The error also names what ``others`` the caller takes, such as numbers.
+    """
     if not any(value is c or (isinstance(value, str) and value == c) for c in choices):
-        listed = ", ".join(repr(c) for c in choices)
+        listed = ", ".join([*map(repr, choices), *([others] if others else [])])
         hint = nearest(value, filter(_is_text, choices)) if _is_text(value) else ""
         raise ParameterError(
             f"`{name}` must be one of {listed}, got {value!r}.",

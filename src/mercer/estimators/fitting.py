@@ -840,7 +840,8 @@ class KernelEstimator(Estimator):
         if not isinstance(self.step_size, str):
             as_schedule(self.step_size)
         else:
-            check_choice("step_size", self.step_size, self._step_names)
+            others = "a positive number or a schedule"
+            check_choice("step_size", self.step_size, self._step_names, others)
         if not plan.races:
             as_kernel(self.kernel)
         mode = plan.expansion.mode

@@ -76,7 +76,7 @@ def test_codes_are_found_in_files_that_visit_them_in_turn(n):
     rng = np.random.default_rng(0)
     columns = {"x": x, "z": rng.normal(size=n)}
     y = rng.normal(size=60)[x.astype(int)] + 0.3 * rng.normal(size=n)
-    assert codes_among(columns, columns, y) == {"x"}
+    assert codes_among(columns, lambda: columns, y) == {"x"}
 
 
 @pytest.mark.parametrize("what", ["attributes", "patients", "two", "alone", "fractions"])
@@ -102,7 +102,7 @@ def test_numbers_of_which_other_columns_say_the_same_are_no_codes(what):
     else:
         numbers = {"shop": shop + 0.5}
         columns |= numbers
-    assert codes_among(numbers, columns, y) == set()
+    assert codes_among(numbers, lambda: columns, y) == set()
 
 
 def test_few_levels_few_rows_and_many_columns_are_not_looked_at():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -531,16 +531,19 @@ def _with_codes(
     y: NDArray[Any] | None,
 ) -> list[Reading]:
     """Read columns of numbers that are codes as both, unless another one has the code's name."""
-    found, note = codes, ""
-    if found is None:
-        columns, numbers = {}, {}
-        for one in readings if y is not None else ():
-            if one.used:
-                column = one.read(view.column(one.name))
-                columns[one.name] = column.codes if isinstance(column, Levels) else column.values
-                if one.kind == "number" and not one.was_text and one.note != _TOLD:
-                    numbers[one.name] = columns[one.name]
-        found = codes_among(numbers, columns, y) if numbers and y is not None else ()
+
+    def values_of(some: Iterable[Reading]) -> dict[str, NDArray[Any]]:
+        read = {one.name: one.read(view.column(one.name)) for one in some if one.used}
+        return {
+            name: column.codes if isinstance(column, Levels) else column.values
+            for name, column in read.items()
+        }
+
+    found, note = codes or (), ""
+    if codes is None and y is not None:
+        numbers = [one for one in readings if one.kind == "number" and not one.was_text]
+        of_numbers = values_of(one for one in numbers if one.note != _TOLD)
+        found = codes_among(of_numbers, lambda: values_of(readings), y)
         note = "numbers are codes: rows of one are alike, neighbours are not"
     names = set(view.names)
     return [

@@ -13,7 +13,7 @@ when it comes again. In that case rows to predict also get the mean over the oth
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -166,7 +166,9 @@ def _hang_together(a: NDArray[np.int64], b: NDArray[np.int64], rng: np.random.Ge
 
 
 def codes_among(
-    numbers: Mapping[str, NDArray[Any]], columns: Mapping[str, NDArray[Any]], y: NDArray[Any]
+    numbers: Mapping[str, NDArray[Any]],
+    columns: Callable[[], Mapping[str, NDArray[Any]]],
+    y: NDArray[Any],
 ) -> set[str]:
     """Return the names of columns of numbers that are codes, see :func:`are_codes`.
 
@@ -178,8 +180,8 @@ def codes_among(
     ----------
     numbers : mapping of str to ndarray of shape (n_rows,)
         All columns of numbers; hundreds are pixels or sensors, and not looked at.
-    columns : mapping of str to ndarray of shape (n_rows,)
-        All columns, as numbers; also categories.
+    columns : callable
+        Returns all columns, as numbers, also categories; called if there is something to compare.
     y : ndarray of shape (n_rows,)
         Targets: float64 for quantities, anything else for labels.
     """
@@ -200,9 +202,10 @@ def codes_among(
         }
     if not found:
         return found
-    some = some[: max(_FEWEST_COMPARED, _CELLS // len(columns))]
+    every = columns()
+    some = some[: max(_FEWEST_COMPARED, _CELLS // len(every))]
     places = {
-        name: np.unique(values[some], return_inverse=True)[1] for name, values in columns.items()
+        name: np.unique(values[some], return_inverse=True)[1] for name, values in every.items()
     }
     places = {name: values for name, values in places.items() if values.any()}
     return {

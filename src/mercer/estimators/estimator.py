@@ -329,7 +329,7 @@ class Estimator(BaseEstimator):
             told = _told(y, quantities=quantities) if codes and named == [] else None
             if told is not None and not self._learns_encoded:
                 inputs = dict(zip(names, rows[some].T, strict=True))
-                found = codes_among(inputs, inputs, told[some])
+                found = codes_among(inputs, lambda: inputs, told[some])
                 plain = not found
         if plain:
             return rows, *y

@@ -222,7 +222,7 @@ def file_name(place: str | os.PathLike[str]) -> str:
 
 # What moves the cursor, changes colours or turns the direction of a terminal.
 _CONTROL = re.compile(
-    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069]"
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ufeff]"
 )
 _LONGEST_ERROR = 1500  # characters
 

@@ -13,8 +13,9 @@ import pytest
 
 from mercer.columns import guess_task
 from mercer.columns.views import view_table
-from mercer_app.files import arrivals
+from mercer_app.files import arrivals, csv_files
 from mercer_app.files.dialect import CsvDialect, _is_number, rewritten
+from mercer_app.files.tables import check_batch
 from mercer_app.report import page
 from mercer_app.serve import _answers
 from sender import sent
@@ -192,7 +193,7 @@ def test_names_of_a_stream_with_ends_of_lines_in_them_are_an_error(tmp_path, mer
 
 
 def test_errors_are_one_line_whatever_the_names(tmp_path, mercer):
-    for name in ("\x1b[31mred", "\u202eright to left", "a\x07" * 5000):
+    for name in ("\x1b[31mred", "\u202eright to left", "\ufeffx", "a\x07" * 5000):
         (tmp_path / "a.csv").write_text(f"{name},y\n1,2\n2,3\n")
         code, _, err = mercer("fit", tmp_path / "a.csv", "--target", "q", "--out", tmp_path / "m")
         assert "There is no column" in one_error(code, err) or "'q'" in err
@@ -206,6 +207,39 @@ def test_an_error_of_pyarrow_in_several_lines_is_shown_in_one(model, tmp_path, m
     monkeypatch.setattr(pq, "ParquetFile", breaks)
     code, _, err = mercer("predict", model, tmp_path / "a.parquet", "--out", tmp_path / "p.csv")
     assert one_error(code, err).endswith("don't know what type: \\x0f at all")
+
+
+def test_values_that_pyarrow_does_not_know_are_an_error():
+    # Months as a type are in no file that pyarrow writes: of three units the byte of another one.
+    sink = io.BytesIO()
+    table = pa.table({"x": pa.array([None, None], pa.month_day_nano_interval()), "y": [1.0, 2.0]})
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    found = []
+    for place, byte in enumerate(sink.getvalue()):
+        if byte == 2:
+            altered = bytearray(sink.getvalue())
+            altered[place] = 0
+            with contextlib.suppress(pa.ArrowException, OSError):
+                batch = pa.ipc.open_stream(bytes(altered)).read_next_batch()
+                try:
+                    check_batch(batch)
+                except pa.ArrowInvalid as error:
+                    found.append(str(error))
+    assert any("pyarrow knows no values of a type among 'x'" in one for one in found)
+
+
+def test_an_end_of_nothing_but_empty_lines_is_given_up(model, tmp_path, mercer, monkeypatch):
+    monkeypatch.setattr(csv_files, "_BLOCK_BYTES", 1000)
+    for n_empty, refused in ((5000, False), (20_000, True)):
+        file = tmp_path / f"{n_empty}.csv"
+        file.write_text("x,z\n1,a\n" + "\n" * n_empty + "2,a\n", encoding="cp1252")
+        where = ["--encoding", "cp1252", "--out", tmp_path / "p.csv"]
+        code, _, err = mercer("predict", model, file, *where)
+        if refused:
+            assert "has nothing but empty lines for 8,000 characters" in one_error(code, err)
+        else:
+            assert code == 0
 
 
 @pytest.mark.parametrize("number", [_is_number, page._NUMBER.fullmatch, _answers._NUMBER.fullmatch])

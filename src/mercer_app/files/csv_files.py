@@ -584,11 +584,16 @@ def _by_blocks(
             raise ReadError(f"{file} holds no line that could be a header.")
 
 
+# Blocks without a row, one after the other, at which a file is given up: a packed file of a
+# megabyte may hold 10^9 empty lines.
+_MOST_EMPTY = 8
+
+
 def _blocks(lines: Iterable[str], file: AnyFile, size: int) -> Iterator[tuple[int, bytes]]:
     """Cut lines between rows; yield each block with the number of lines before it."""
     dialect = _sniffed(file).dialect.plain
     held: list[str] = []
-    n_held = opened = first = 0
+    n_held = opened = first = empty = 0
     twice = tee(chain(lines, [""]))  # what comes after the last line is outside of quotes
     starts = inside_quotes(twice[0], dialect)
     for number, (line, inside) in enumerate(zip(twice[1], starts, strict=True)):
@@ -598,7 +603,13 @@ def _blocks(lines: Iterable[str], file: AnyFile, size: int) -> Iterator[tuple[in
         if not inside and (n_held >= size or not line):
             block, held, n_held = "".join(held), [], 0
             if block.strip("\r\n"):
+                empty = 0
                 yield first, block.encode()
+            elif line and (empty := empty + 1) == _MOST_EMPTY:
+                raise ReadError(
+                    f"{file} has nothing but empty lines for {empty * size:,} characters up to "
+                    f"line {number:,}: it is damaged, or made to take long. Remove these lines."
+                )
             first = number
         held.append(line)
         n_held += len(line)

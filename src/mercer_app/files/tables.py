@@ -830,7 +830,12 @@ def check_batch(batch: Any) -> None:
     """
     import pyarrow as pa
 
-    for column in batch.columns:
+    try:
+        columns = batch.columns
+    except KeyError:
+        named = ", ".join(f"{field.name!r} of {field.type}" for field in batch.schema)
+        raise pa.ArrowInvalid(f"pyarrow knows no values of a type among {named}") from None
+    for column in columns:
         plain = pa.types.is_primitive(column.type) or pa.types.is_decimal(column.type)
         column.validate(full=not plain)
 

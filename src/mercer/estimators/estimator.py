@@ -320,14 +320,15 @@ class Estimator(BaseEstimator):
             validate_data(self, X, skip_check_array=True)
         names = column_names(self)
         named = named_columns(self.categorical_features, names, hasattr(self, "feature_names_in_"))
-        quantities, found = options.get("y_numeric", False), None
-        codes &= isinstance(self.categorical_features, str)
+        quantities = options.get("y_numeric", False)
+        codes &= isinstance(self.categorical_features, str) and not self._learns_encoded
+        found: set[str] | None = None if codes else set()  # None: not looked for yet
         plain = is_plain and not named and (gaps or not _has_gaps(rows))
         if plain and not gaps and isinstance(rows, np.ndarray):
             some = _counted(weights, len(rows))
             self._means = _means(rows[some])
-            told = _told(y, quantities=quantities) if codes and named == [] else None
-            if told is not None and not self._learns_encoded:
+            told = _told(y, quantities=quantities) if codes else None
+            if told is not None:
                 inputs = dict(zip(names, rows[some].T, strict=True))
                 found = codes_among(inputs, lambda: inputs, told[some])
                 plain = not found
@@ -354,8 +355,6 @@ class Estimator(BaseEstimator):
             chosen, counted = view, _counted(weights, view.n_rows)
             if isinstance(counted, np.ndarray):
                 chosen, told = chosen_rows(view, counted), None if told is None else told[counted]
-            if found is None and not codes:
-                found = set()
             self._columns = measured(chosen, told, named, dtype, found)
         return self._encoded(view, gaps, learned=True), *y
 

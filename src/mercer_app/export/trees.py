@@ -763,8 +763,8 @@ def model_tree(model: Any) -> Tree:
     if getattr(model, "_columns", None) is not None:
         at_once = isinstance(model._columns, TablePreprocessor)
         raise ExportError(
-            f"This {type(model).__name__} learned columns with gaps, text, categories, codes or "
-            "dates "
+            f"This {type(model).__name__} learned columns with gaps, text, categories, codes "
+            "or dates "
             + ("that have no names" if at_once else "as a stream")
             + ". Exported files know such columns of a DataFrame that `fit` has learned: learn "
             "one, or load the model with mercer."

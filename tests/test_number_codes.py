@@ -262,6 +262,20 @@ def test_files_are_learned_as_frames_are(tmp_path):
     assert np.mean((found - y_test) ** 2) < 0.15  # .09 is noise
 
 
+def test_shards_of_tables_are_encoded_once():
+    from mercer_cluster import fit
+
+    X, y, _ = shops(1000)
+    shard = dict(zip(["shop", *"abcde", "y"], [*X.T, y], strict=True))
+    columns = TablePreprocessor(codes=(), scaling="none")
+    model = fit(
+        KernelRegressor(random_state=0), [shard], target="y", columns=columns, engine="here"
+    )
+    parts = [part for _, part in model.learner_.current_function().used]
+    assert {part.dictionary.shape[1] for part in parts if hasattr(part, "kernel")} >= {6}
+    assert model.score(shard, y) > 0.5
+
+
 def test_a_model_with_codes_is_kept_exported_and_explained(tmp_path):
     from mercer_app.export import export_python
 

@@ -185,8 +185,7 @@ def begin(
     check_learnable(estimator)
     if isinstance(estimator, GaussianProcessRegressor):
         return _begin_posterior(estimator, sample)
-    model = clone(estimator)
-    encoder = clone(estimator)
+    model, encoder = unfitted(estimator), unfitted(estimator)
     if class_counts is None and isinstance(estimator, KernelClassifier):
         labels, counts = np.unique(sample.y, return_counts=True)
         class_counts = dict(zip(labels, counts.tolist(), strict=True))
@@ -216,6 +215,14 @@ def begin(
     encoder.targets_, encoder._map = model.targets_, model._map
     rows = model._visited(data.X)[:], encoder.targets_.encode(data.y), data.weights
     return Begun(model, _OfFunction(encoder), learner.lay_out(*rows, n_rows, n_regions))
+
+
+def unfitted(estimator: Any) -> Any:
+    """Return an unfitted copy, which learns encoded rows if the estimator does."""
+    copied = clone(estimator)
+    if getattr(estimator, "_learns_encoded", False):
+        copied._learns_encoded = True
+    return copied
 
 
 def _begin_posterior(estimator: GaussianProcessRegressor, sample: Draft) -> Begun:

@@ -29,7 +29,7 @@ from mercer_app.rows import TASKS, TableRows
 from mercer_app.training.tables import TableTraining
 from mercer_cluster.engines import Engine, Handle, open_engine
 from mercer_cluster.engines.engine import Callback, Progress, cores, tell, watched
-from mercer_cluster.models import check_learnable
+from mercer_cluster.models import check_learnable, unfitted
 from mercer_cluster.plan import Piece, Plan, Region, Sums, Work, seed_of
 from mercer_cluster.settings import DEFAULT, Settings
 from mercer_cluster.shards import (
@@ -195,7 +195,7 @@ def _fit_tables(run: _Run, estimator: Any, columns: TablePreprocessor, target: s
     known = {name: one.strays for name, one in reads.preprocessor.readings_.items()}
     for text in survey.unreadable.said(known):
         warnings.warn(text, stacklevel=3)
-    reads.estimator = run.fit(estimator, reader, survey)
+    reads.estimator = run.fit(reads.estimator, reader, survey)
     return reads.model
 
 
@@ -288,7 +288,7 @@ class _Run:
         if len(survey.keys) == survey.n_used:
             rows = reader.rows(survey.in_order())
             with self._planning(survey.n_used):
-                return clone(estimator).fit(rows.X, rows.y, sample_weight=rows.weights)
+                return unfitted(estimator).fit(rows.X, rows.y, sample_weight=rows.weights)
         plan = self._planned(estimator, reader, survey)
         work, reads = self.put(plan.work), self.put(reader)
         learned = [

@@ -308,10 +308,11 @@ def refuse_text(reads: TableRows, data: str | os.PathLike[str]) -> None:
         _, cell, place = odd.first[name]
         n_cells[name] += n if name in given else 0  # these are gaps in the tables
         if readings[name].is_another(n, n_cells[name]):
+            others = f", and {n - 1:,} more such cells" if n > 1 else ""
             raise ValueError(
                 f"Column {name!r} held {held_before(readings[name].kind)} in training but now "
-                f"holds {cell!r} in {place}, and others like it. Correct such cells, or leave them "
-                "empty, which is a missing value."
+                f"holds {cell!r} in {place}{others}. Correct such cells, or leave them empty, "
+                "which is a missing value."
             )
 
 

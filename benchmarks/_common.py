@@ -25,6 +25,7 @@ RESULTS = Path(__file__).parent / "results"
 ORIGINS = {
     "suite_ratings": "suite",
     "suite_sets": "suite",
+    "earlier_sets": "earlier",
     "intervals_sets": "intervals",
     "intervals_draws": "intervals",
     "class_sets": "intervals",

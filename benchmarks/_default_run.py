@@ -6,12 +6,16 @@ python benchmarks/_default_run.py covtype lightgbm --seed 0 --size 0 --cpu-limit
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import pickle
 import resource
 import sys
+import tempfile
 import time
+import types
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +25,13 @@ import numpy as np
 _FIRST_ROWS = 100
 _LEAST_WARM_UP_ROWS = 200
 _LEAST_PREDICTION_S = 0.05
+#: Rows that are asked one by one, how often, and for how many seconds at most.
+_ROWS_ALONE, _TIMES_ALONE, _MOST_ALONE_S = 100, 5, 1.0
 #: What says nothing where other work went on, or nothing was learned before.
-_TIMES = ("cpu_s", "wall_s", "rows_per_s", "learning_mib", "peak_mib", "first_prediction_s")
+_TIMES = (
+    *("cpu_s", "wall_s", "rows_per_s", "row_us", "row_proba_us"),
+    *("learning_mib", "peak_mib", "first_prediction_s"),
+)
 
 
 def cpu_time() -> float:
@@ -77,15 +86,57 @@ def first_prediction(make: Any, regression: bool, X: np.ndarray, y: np.ndarray) 
     return time.perf_counter() - start
 
 
+def row_us(ask: Callable[[np.ndarray], Any], X: np.ndarray) -> float:
+    """CPU microseconds of a row that is asked alone: the least mean of several rounds."""
+    rows = [X[place : place + 1] for place in range(min(_ROWS_ALONE, len(X)))]
+    start = cpu_time()
+    ask(rows[0])
+    rows = rows[: max(1, int(_MOST_ALONE_S / _TIMES_ALONE / max(cpu_time() - start, 1e-6)))]
+    found = []
+    for _ in range(_TIMES_ALONE):
+        start = time.process_time()
+        for row in rows:
+            ask(row)
+        found.append(time.process_time() - start)
+    return 1e6 * min(found) / len(rows)
+
+
+def held_mib(model: Any) -> float:
+    """MiB of all arrays that a model holds, each memory once."""
+    arrays: dict[int, int] = {}
+    seen, left = set(), [model]
+    apart = (type, types.ModuleType, types.FunctionType, types.CodeType)
+    while left:
+        one = left.pop()
+        if id(one) in seen or isinstance(one, apart):
+            continue
+        seen.add(id(one))
+        if isinstance(one, np.ndarray) and one.base is None:
+            arrays[id(one)] = one.nbytes
+        left += [one.base] if isinstance(one, np.ndarray) else []
+        left += gc.get_referents(one)
+    return sum(arrays.values()) / 2.0**20
+
+
+def file_mib(model: Any) -> float:
+    """MiB of the file that a model of mercer is saved to."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "model.mercer"
+        model.save(place)
+        return place.stat().st_size / 2.0**20
+
+
 def measure(
     method: Any, split: Any, regression: bool, seed: int, timed: bool = True
 ) -> dict[str, Any]:
     """Fit and predict, with the clock on.
 
     Keys of the result with units: ``cpu_s`` and ``wall_s`` of the fit; ``rows_per_s`` predicted,
-    per CPU second; ``learning_mib``, growth of the resident memory in the fit, at its peak;
-    ``peak_mib`` of the process from the fit on; ``numbers`` that a prediction needs. Nothing is
-    learned before the clock starts unless the run is timed.
+    per CPU second, and ``row_us`` and ``row_proba_us`` of one that is asked alone, by ``predict``
+    and by ``predict_proba``; ``learning_mib``, growth of the resident memory in the fit, at its
+    peak; ``peak_mib`` of the process from the fit on; ``pickled_mib``, and of mercer's ``file_mib``
+    and ``held_mib``; ``numbers`` that a prediction needs. Nothing is learned before the clock
+    starts unless the run is timed.
     """
     learned = split.head(method.cap) if method.cap else split
     X, y, X_test, y_test = learned
@@ -105,6 +156,12 @@ def measure(
         predicted = np.reshape(model.predict(X_test), len(X_test))  # some return a column
         repeats += 1
     predicting = (cpu_time() - start) / repeats
+    alone = {"row_us": row_us(model.predict, X_test)}
+    if not regression and hasattr(model, "predict_proba"):
+        alone["row_proba_us"] = row_us(model.predict_proba, X_test)
+    held = {}
+    if hasattr(model, "save") and hasattr(model, "partial_fit"):
+        held = {"file_mib": file_mib(model), "held_mib": held_mib(model)}
     return {
         "train_rows": len(split.X),
         "learned_rows": len(X),
@@ -115,6 +172,8 @@ def measure(
         "cpu_s": cpu,
         "wall_s": wall,
         "rows_per_s": len(X_test) / predicting,
+        **alone,
+        **held,
         "learning_mib": growth,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0,
         "pickled_mib": len(pickle.dumps(model)) / 2.0**20,

@@ -68,6 +68,8 @@ LEARNING = (
     "objectives",
     "estimators",
     "schedules.py",
+    "columns",
+    "streams",
 )
 
 
@@ -219,9 +221,9 @@ def run_each(
         limit, timed = options.cpu_limit, not options.untimed
         record = run_one(name, method, seed, size, data, limit, timed) | code
         cache.add(record)
-        print(_line(record), flush=True)
+        print(line_of(record), flush=True)
         if "failed" in record:
-            failures.append(_line(record))
+            failures.append(line_of(record))
     return failures
 
 
@@ -232,7 +234,8 @@ def _has_no_more(cache: Cache, name: str, size: int) -> bool:
     return bool(whole) and whole[0]["train_rows"] <= size
 
 
-def _line(record: dict[str, Any]) -> str:
+def line_of(record: dict[str, Any]) -> str:
+    """What was found in a run, for people."""
     words = " ".join(str(record[key]) for key in ("set", "method", "seed", "size"))
     why = record.get("failed") or record.get("stopped")
     if why:

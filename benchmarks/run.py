@@ -21,6 +21,7 @@ SCRIPTS = (
     "suite",
     "messy",
     "last_factors",
+    "earlier",
     "intervals",
     "explanations",
     "step_cost",
@@ -83,6 +84,11 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "Rules, thresholds, few of many, wide and clean",
             "How near are errors to the least possible where that is known?",
         ),
+        "earlier": (
+            "The default now and before",
+            "What a fit and an answer cost, how large models are, and what that did to errors.",
+        ),
+        "earlier_sets": ("The default now and before: table by table", "The same for each table."),
         "intervals": (
             "Intervals, untuned",
             "Do nine of ten intervals of 90 % hold the truth, and how wide are they?",

@@ -422,25 +422,34 @@ def neighbours_alike(rows: RevisitableRows, seed: int) -> float:
         return 0.0
     drawn = np.random.default_rng(seed).permutation(len(some))
     errors = _errors_alone(some, drawn)
-    Z = some.X.astype(np.float64)
-    Z = (Z - Z.mean(axis=0)) / np.where(Z.std(axis=0) > 0.0, Z.std(axis=0), 1.0)
-    places = np.arange(len(some))
-    squares = np.sum(Z**2, axis=1)
-    distances = squares - 2.0 * (Z @ Z.T)
-    distances[np.abs(places[:, np.newaxis] - places) <= 1] = np.inf
-    # In random order, so that ties are broken at random.
-    similar = drawn[np.argpartition(distances[:, drawn], _SIMILAR, axis=1)[:, :_SIMILAR]]
-    beside = np.sum(errors[:-1] * errors[1:], axis=1)
-    elsewhere = np.sum(errors * errors[similar].mean(axis=1), axis=1)[:-1]
-    cut = (_STRETCHES, stretch)
-    pairs = [np.append(each, 0.0).reshape(cut)[:, :-1].mean(axis=1) for each in (beside, elsewhere)]
     size = float(np.mean(np.sum(errors**2, axis=1)))
-    more = pairs[0] - pairs[1]
+    beside = np.sum(errors[:-1] * errors[1:], axis=1)
+    alike = _in_stretches(beside, stretch)
+    if not alike.mean() > _WORTH * size:
+        return 0.0
+    elsewhere = np.sum(errors * errors[_similar(some, drawn)].mean(axis=1), axis=1)[:-1]
+    more = alike - _in_stretches(elsewhere, stretch)
     signs = np.sum((beside - elsewhere) ** 2) / beside.size**2
     sure = more.mean() > _BEYOND_DOUBT * np.sqrt(signs)
     sure &= more.mean() > _OF_STRETCHES * more.std(ddof=1) / np.sqrt(_STRETCHES)
-    large = min(more.mean(), pairs[0].mean()) > _WORTH * size
-    return float(pairs[0].mean() / size) if sure and large else 0.0
+    return float(alike.mean() / size) if sure and more.mean() > _WORTH * size else 0.0
+
+
+def _in_stretches(pairs: Array, stretch: int) -> Array:
+    """Return the means of stretches of what pairs of neighbours have, within stretches only."""
+    cut = np.append(pairs, 0.0).reshape(_STRETCHES, stretch)
+    return np.asarray(cut[:, :-1].mean(axis=1))
+
+
+def _similar(rows: Rows, drawn: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the rows most similar to each, but not its neighbours; ties go by a random order."""
+    Z = rows.X.astype(np.float64)
+    Z = (Z - Z.mean(axis=0)) / np.where(Z.std(axis=0) > 0.0, Z.std(axis=0), 1.0)
+    places = np.arange(len(rows))
+    squares = np.sum(Z**2, axis=1)
+    distances = squares - 2.0 * (Z @ Z.T)
+    distances[np.abs(places[:, np.newaxis] - places) <= 1] = np.inf
+    return drawn[np.argpartition(distances[:, drawn], _SIMILAR, axis=1)[:, :_SIMILAR]]
 
 
 def groups_alike(

@@ -2,7 +2,8 @@
 
 *Runs.* Both states and LightGBM run on the same splits, one after the other, each in a process of
 its own with one thread. Which of the two states begins changes from run to run. A small fit comes
-before the clock starts.
+before the clock starts. What the code of now and LightGBM find on all rows of a table is kept for
+``suite.py``, too.
 
 *Tables.* They are those of ``suite.py``, by how many rows are learned. *Clean* ones are learned
 nearly without errors, and for that some have fewer rows here.
@@ -37,6 +38,7 @@ import _common
 import _default_sets
 import default_learner
 import numpy as np
+import suite
 
 USAGE = """
     python benchmarks/earlier.py                           # runs that are not there yet
@@ -102,6 +104,7 @@ def run_all(options: argparse.Namespace, runs: _common.Runs) -> None:
     data = _default_sets.data_directory(options.data)
     states = {NOW: default_learner.code_state(), BEFORE: options.commit, PEER: ""}
     places = [place for place in dict.fromkeys((*WHOLE, *CLEAN)) if place[0] in options.sets]
+    whole = default_learner.Cache(suite.RUNS)
     with source_of(options.commit) as earlier:
         order = itertools.cycle(((BEFORE, PEER, NOW), (NOW, PEER, BEFORE)))
         for seed, (name, size) in itertools.product(options.seeds, places):
@@ -118,6 +121,9 @@ def run_all(options: argparse.Namespace, runs: _common.Runs) -> None:
                     )
                 runs.add(record | {"method": which, "code": states[which]})
                 print(default_learner.line_of(record | {"method": which}), flush=True)
+                if which != BEFORE and size == 0:
+                    code = {"code": states[NOW]} if which == NOW else {}
+                    whole.add(record | code)
 
 
 class Results:

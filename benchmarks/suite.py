@@ -94,11 +94,12 @@ TUNED_ON = (
 RANKED_FROM = 0.8
 #: Fewer tables say too little for a rating.
 LEAST_RATED = 5
-#: Published Elo of networks that come with weights, in a copy of TabArena's board,
-#: https://www.codesota.com/tasks/tabular-ml.
+#: Published Elo of networks that come with weights.
 PRETRAINED = (
-    "TabPFN-3 (https://arxiv.org/abs/2605.13986) has 1,673 and TabPFN-2.6 has 1,624. TabICLv2 "
-    "(https://arxiv.org/abs/2602.11139) is reported to be ahead of a tuned RealTabPFN-2.5"
+    "a copy of the board (https://www.codesota.com/tasks/tabular-ml) gives 1,673 to TabPFN-3 "
+    "(https://arxiv.org/abs/2605.13986) and 1,624 to TabPFN-2.6. TabICLv2 "
+    "(https://arxiv.org/abs/2602.11139), whose Elo we did not find, is reported to be ahead of a "
+    "tuned RealTabPFN-2.5"
 )
 #: The method whose Elo is 1,000.
 ANCHOR = "lightgbm"

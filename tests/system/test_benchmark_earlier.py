@@ -1,5 +1,8 @@
 """The script that compares the default with an earlier state of it, on records made by hand."""
 
+from argparse import Namespace
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
@@ -10,7 +13,7 @@ from mercer import KernelRegressor, compact
 @pytest.fixture(scope="module")
 def scripts():
     """The modules of the script."""
-    names = ("_default_sets", "_default_run", "default_learner", "earlier")
+    names = ("_default_sets", "_default_run", "default_learner", "suite", "earlier")
     with benchmark_scripts.scripts(*names) as found:
         yield found
 
@@ -93,3 +96,37 @@ def test_rows_are_asked_one_by_one(scripts):
     scripts._default_run.row_us(lambda row: asked.append(row.shape), np.zeros((7, 3)))
     assert set(asked) == {(1, 3)}
     assert len(asked) == 1 + 5 * 7
+
+
+def test_states_take_turns_and_what_is_there_is_not_run_again(scripts, monkeypatch, tmp_path):
+    earlier, asked = scripts.earlier, []
+
+    def run_one(name, method, seed, size, data, limit, timed):
+        asked.append((name, method, size, "old" in earlier.os.environ.get("PYTHONPATH", "")))
+        return {**record(name, method, seed, error=1.0), "size": size}
+
+    monkeypatch.setattr(earlier, "source_of", lambda commit: nullcontext(tmp_path / "old"))
+    monkeypatch.setattr(scripts.default_learner, "run_one", run_one)
+    monkeypatch.setattr(scripts.suite, "RUNS", tmp_path / "suite.jsonl")
+    runs = scripts.earlier._common.Runs(tmp_path / "runs.jsonl", "set", "method", "size", "seed")
+    options = Namespace(
+        data=None, commit="abc", sets=["digits"], seeds=[0], again=False, untimed=False, cpu_limit=9
+    )
+    earlier.run_all(options, runs)
+    ours, before, peer = ("mercer", False), ("mercer", True), ("lightgbm", False)
+    assert asked == [
+        *(("digits", method, 0, is_old) for method, is_old in (before, peer, ours)),
+        *(("digits", method, 500, is_old) for method, is_old in (ours, peer, before)),
+    ]
+    assert {key[1:3] for key in runs.all()} == {
+        (which, size) for which in ("before", "now", "lightgbm") for size in (0, 500)
+    }
+    kept = scripts.default_learner.Cache(tmp_path / "suite.jsonl")
+    assert kept.has("digits", "mercer", 0, 0)
+    assert kept.has("digits", "lightgbm", 0, 0)
+    assert not kept.has("digits", "mercer", 0, 500)
+    earlier.run_all(options, runs)
+    assert len(asked) == 6
+    options.commit = "abd"
+    earlier.run_all(options, runs)
+    assert asked[6:] == [("digits", "mercer", 0, True), ("digits", "mercer", 500, True)]

@@ -424,21 +424,16 @@ def neighbours_alike(rows: RevisitableRows, seed: int) -> float:
     errors = _errors_alone(some, drawn)
     size = float(np.mean(np.sum(errors**2, axis=1)))
     beside = np.sum(errors[:-1] * errors[1:], axis=1)
-    alike = _in_stretches(beside, stretch)
+    cut = (_STRETCHES, stretch)  # pairs within stretches only
+    alike = np.append(beside, 0.0).reshape(cut)[:, :-1].mean(axis=1)
     if not alike.mean() > _WORTH * size:
         return 0.0
     elsewhere = np.sum(errors * errors[_similar(some, drawn)].mean(axis=1), axis=1)[:-1]
-    more = alike - _in_stretches(elsewhere, stretch)
+    more = alike - np.append(elsewhere, 0.0).reshape(cut)[:, :-1].mean(axis=1)
     signs = np.sum((beside - elsewhere) ** 2) / beside.size**2
     sure = more.mean() > _BEYOND_DOUBT * np.sqrt(signs)
     sure &= more.mean() > _OF_STRETCHES * more.std(ddof=1) / np.sqrt(_STRETCHES)
     return float(alike.mean() / size) if sure and more.mean() > _WORTH * size else 0.0
-
-
-def _in_stretches(pairs: Array, stretch: int) -> Array:
-    """Return the means of stretches of what pairs of neighbours have, within stretches only."""
-    cut = np.append(pairs, 0.0).reshape(_STRETCHES, stretch)
-    return np.asarray(cut[:, :-1].mean(axis=1))
 
 
 def _similar(rows: Rows, drawn: NDArray[np.int64]) -> NDArray[np.int64]:

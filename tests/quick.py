@@ -19,13 +19,13 @@ QUICK = Settings(
         cells_rows=600,
         asked_cells=3,
     ),
-    allocation=AllocationSettings(n_trees=10),
+    allocation=AllocationSettings(n_trees=10, many_trees=12),
 )
 
 #: Besides, few kernels and trees: for many fits.
 QUICKEST = QUICK._replace(
     race=QUICK.race._replace(families=("gaussian",), rounds=1),
-    allocation=AllocationSettings(n_trees=4),
+    allocation=AllocationSettings(n_trees=4, many_trees=6),
 )
 
 #: Besides, models of few points.

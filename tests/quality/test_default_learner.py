@@ -49,7 +49,7 @@ SMALL = Settings(
         asked_cells=3,
         hopeless=np.inf,  # cells take part in any case
     ),
-    allocation=AllocationSettings(n_points=60, beside_cells=60, n_trees=2),
+    allocation=AllocationSettings(n_points=60, beside_cells=60, n_trees=2, many_trees=4),
 )
 
 
@@ -948,3 +948,27 @@ def test_a_model_mapped_from_a_file_for_reading_goes_on(small, task, questions, 
     assert_array_equal(values_of(mapped, X), values_of(model, X))  # that adds the last rows
     first, second = (values_of(stream(m, X[400:], y[400:]), X) for m in (mapped, model))
     assert_array_equal(first, second)
+
+
+def test_numbers_of_many_thresholds_get_many_trees(monkeypatch):
+    monkeypatch.setattr(DefaultLearner, "settings", Settings())
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(5000, 3))
+    i, j, k = np.floor(X * [8, 8, 4]).astype(int).T
+    steps = rng.standard_normal((8, 8, 4))[i, j, k] + rng.standard_normal(8)[i]
+    y = steps + 0.1 * rng.standard_normal(5000)
+
+    def n_trees(model, y):
+        trees = [part for part in model.fit(X[:4000], y[:4000]).parts_ if part.form == "trees"]
+        return trees[-1].map.n_trees if trees else 0
+
+    many = KernelRegressor(random_state=0)
+    few = KernelRegressor(expansion=Auto(budget_seconds=30.0), random_state=0)
+    assert (n_trees(many, y), n_trees(few, y)) == (300, 100)
+    errors = [np.mean((model.predict(X[4000:]) - steps[4000:]) ** 2) for model in (many, few)]
+    assert errors[0] < 0.9 * errors[1]
+    assert n_trees(KernelClassifier(random_state=0), (y > 0.0).astype(int)) == 100
+    simple = np.floor(9.0 * X[:, 0]) % 3 + 0.3 * rng.standard_normal(5000)
+    assert n_trees(KernelRegressor(random_state=0), simple) == 100  # 300 fit its noise
+    smooth = np.sin(3.0 * X[:, 0]) * X[:, 1] + 0.1 * rng.standard_normal(5000)
+    assert n_trees(KernelRegressor(random_state=0), smooth) <= 100

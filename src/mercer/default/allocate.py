@@ -79,6 +79,11 @@ class AllocationSettings(NamedTuple):
         steps on the loss follow.
     n_trees, least_for_trees, most_columns : int, default=100, 100 and 256
         Number of trees, fewest rows to grow trees from, and most columns that trees may have.
+    many_trees, many_within : int and float, default=300 and 1.2
+        Number of trees of numbers, if all rows are in memory, and the squared error of the usual
+        trees is within this multiple of that of the best other component.
+    rows_of_leaf : int, default=10
+        Fewest rows of a leaf of many trees.
     most_families : int, default=2
         Most families of kernels that get cells.
     most_cells, most_sums : int, default=4096 and 1024
@@ -100,6 +105,9 @@ class AllocationSettings(NamedTuple):
     n_trees: int = 100
     least_for_trees: int = 100
     most_columns: int = 256
+    many_trees: int = 300
+    many_within: float = 1.2
+    rows_of_leaf: int = 10
     most_families: int = 2
     most_cells: int = 4096
     most_sums: int = 1024
@@ -220,21 +228,30 @@ class Allocation:
             makers.append(partial(self._cells, local[family], constant, of_family, cells, dtype))
         return makers
 
-    def trees(self) -> TreesPart | None:
-        """Grow trees, if rows, memory and time allow; return None if no tree splits the rows."""
+    def trees(self, *, many: bool = False) -> TreesPart | None:
+        """Grow trees, if rows, memory and time allow; return None if no tree splits the rows.
+
+        Parameters
+        ----------
+        many : bool, default=False
+            Whether to grow many of them, with smaller leaves, whatever was grown before.
+        """
         if self.learned is None or not self._has_trees:
             return None
-        if self.grown is not None and self.grown.rows.equals(self.learned):
+        settings, sizes = self.settings, {"n_trees": self.settings.n_trees}
+        if many:
+            sizes = {"n_trees": settings.many_trees, "rows_of_leaf": settings.rows_of_leaf}
+        elif self.grown is not None and self.grown.rows.equals(self.learned):
             return self.grown.trees
         part = TreesPart.grown(
             self.learned,
-            n_trees=self.settings.n_trees,
+            **sizes,
             forgetting=self.resources.forgetting,
             seed=self.resources.seed,
             classes=self.classes,
         )
         part.max_rows = self._enough * part.n_points
-        return part if part.n_points > self.settings.n_trees else None  # some tree splits
+        return part if part.n_points > sizes["n_trees"] else None  # some tree splits
 
     @property
     def _has_trees(self) -> bool:

@@ -75,6 +75,7 @@ from mercer.sums import (
     labels_of_codes,
     rows_at_once,
     shift_of_codes,
+    squared_error,
     targets_of_codes,
 )
 from mercer.sums.newton import products_with
@@ -863,7 +864,7 @@ class DefaultLearner(Learner):
 
     def _allocate(
         self, rows: Rows, learned: Rows, expected: int | None, n_regions: int | None = None
-    ) -> None:
+    ) -> Allocation:
         """Create components that have learned nothing yet, from rows in random order.
 
         Only the targets of ``learned`` may be used, as the other rows are held out. With
@@ -879,6 +880,7 @@ class DefaultLearner(Learner):
             components = allocation.for_race(function.race_result, steps=steps)
         function.replace_components(components)
         self._prepare_components()
+        return allocation
 
     def _allocation(
         self, rows: Rows, learned: Rows, expected: int | None, n_regions: int | None = None
@@ -1058,7 +1060,7 @@ class DefaultLearner(Learner):
             return self._solve_few(rows.discounted(self.resources.forgetting))
         judges, rows = rows[n:], self.targets(rows)
         learned = rows[:n].discounted(self.resources.forgetting)
-        self._allocate(self._shuffled(rows), self._shuffled(learned), len(rows))
+        allocation = self._allocate(self._shuffled(rows), self._shuffled(learned), len(rows))
         components = self.function.components
         fitted, held = rows[:n], rows[n:]
 
@@ -1074,7 +1076,21 @@ class DefaultLearner(Learner):
             return component.judge(held)
 
         trials = in_order(judge, components[::-1])[::-1]
-        return judges.discounted(self.resources.forgetting), trials
+        judges = judges.discounted(self.resources.forgetting)
+        in_haste = self.resources.budget_seconds is not None
+        if allocation.classes or in_haste or not isinstance(components[-1], TreesPart):
+            return judges, trials
+        unit = self.targets.unit
+        *others, error = [squared_error(trial.values, held, unit) for trial in trials]
+        if error > allocation.settings.many_within * min(others, default=np.inf):
+            return judges, trials
+        trees = allocation.trees(many=True)
+        if trees is not None:
+            trees.unit = unit
+            trial = judge(trees)
+            if squared_error(trial.values, held, unit) < error:
+                components[-1], trials[-1] = trees, trial
+        return judges, trials
 
     def _solve_few(self, rows: Rows) -> tuple[Rows, list[Trial]]:
         """Fit all rows; predict the last half of them, or all if few, by leave-one-out fits."""

@@ -15,10 +15,9 @@ from mercer.validation import integer, parameters
 
 Array = NDArray[np.float64]
 
-# Settings of the trees: smallest number of rows per leaf (with few rows, so that at least
-# _LEAVES_AT_LEAST leaves fit). Each tree sees half of the rows, and some of the combinations of
-# targets.
-_MIN_ROWS, _LEAVES_AT_LEAST = 20, 32
+# Settings of the trees: with few rows, leaves are so small that at least so many fit. Each tree
+# sees half of the rows, and some of the combinations of targets.
+_LEAVES_AT_LEAST = 32
 _RATE, _SHARE, _SKETCHES = 0.1, 0.5, 3
 # Leaves of a small tree, columns at which all trees would be small, and the largest share of them.
 # These come first: what single columns say is learned before combinations, for in many columns
@@ -145,6 +144,7 @@ def grow_leaves(
     *,
     n_trees: int,
     n_leaves: int,
+    rows_of_leaf: int = 20,
     seed: int = 0,
     classes: bool = False,
 ) -> Leaves:
@@ -161,6 +161,9 @@ def grow_leaves(
     n_trees, n_leaves : int
         Number of trees, and largest number of leaves per tree. The first ones have four at most:
         of 100 trees one for two columns, and no more than 75.
+    rows_of_leaf : int, default=20
+        Fewest rows of a leaf, among those that the tree sees; fewer where a leaf of so many rows
+        would hold more than a 32nd of them.
     seed : int, default=0
         Seed for the half of the rows that each tree sees.
     classes : bool, default=False
@@ -191,7 +194,7 @@ def grow_leaves(
         weights,
         n_leaves=sizes,
         n_bins=max(_FEWEST_BINS, most_bins),
-        min_weight=min(_MIN_ROWS, counting * _SHARE / _LEAVES_AT_LEAST),
+        min_weight=min(rows_of_leaf, counting * _SHARE / _LEAVES_AT_LEAST),
         rate=_RATE,
         share=_SHARE,
         n_sketches=_SKETCHES,

@@ -239,6 +239,7 @@ class TreesPart(BasisPart):
         unit: Array | float = 1.0,
         *,
         n_trees: int = 100,
+        rows_of_leaf: int = 20,
         forgetting: float = 1.0,
         seed: int = 0,
         classes: bool = False,
@@ -253,6 +254,8 @@ class TreesPart(BasisPart):
             Unit of each target, with which all targets count alike.
         n_trees : int, default=100
             Number of trees, of at most 16 leaves each.
+        rows_of_leaf : int, default=20
+            Fewest rows of a leaf.
         forgetting, seed, classes
             See :class:`TreesPart`.
         """
@@ -263,6 +266,7 @@ class TreesPart(BasisPart):
             rows.weights,
             n_trees=n_trees,
             n_leaves=N_LEAVES,
+            rows_of_leaf=rows_of_leaf,
             seed=seed,
             classes=classes,
         )

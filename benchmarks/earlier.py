@@ -205,6 +205,8 @@ def group_rows(results: Results) -> list[Row]:
     """A row for each group of tables."""
     rows = []
     for words, places in groups(results):
+        if not places:
+            continue
         worse = [is_worse for place in places if (is_worse := results.is_worse(place)) is not None]
         alone = {
             key: _geometric([results.mean(place, NOW, key) for place in places])

@@ -365,7 +365,8 @@ def test_advice_on_a_shard_is_in_words_of_the_command(files, mercer, tmp_path):
     code, _, err = mercer("evaluate", files / "classes.mercer", shards, *HERE)
     assert code == 2
     assert "Column 'a' held numbers in training but now holds '12,5' in row 250 of" in err
-    assert re.search(r", and [1-9]\d* more such cells\. Correct such cells, or leave", err)
+    assert re.search(r", and [1-9]\d* more such cells\. Correct such cells", err)
+    assert err.endswith("Correct such cells, or leave them empty, which is a missing value.\n")
 
 
 # -- evaluate ---------------------------------------------------------------------------------

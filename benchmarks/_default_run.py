@@ -25,8 +25,8 @@ import numpy as np
 _FIRST_ROWS = 100
 _LEAST_WARM_UP_ROWS = 200
 _LEAST_PREDICTION_S = 0.05
-#: Rows that are asked one by one, how often, and for how many seconds at most.
-_ROWS_ALONE, _TIMES_ALONE, _MOST_ALONE_S = 100, 5, 1.0
+#: Different rows that are asked one by one, and rounds of so many seconds.
+_ROWS_ALONE, _ROUNDS_ALONE, _ROUND_ALONE_S = 100, 5, 0.2
 #: What says nothing where other work went on, or nothing was learned before.
 _TIMES = (
     *("cpu_s", "wall_s", "rows_per_s", "row_us", "row_proba_us"),
@@ -87,18 +87,17 @@ def first_prediction(make: Any, regression: bool, X: np.ndarray, y: np.ndarray) 
 
 
 def row_us(ask: Callable[[np.ndarray], Any], X: np.ndarray) -> float:
-    """CPU microseconds of a row that is asked alone: the least mean of several rounds."""
+    """CPU microseconds of a row that is asked alone: the least mean of several rounds.
+
+    A round lasts many ticks of the clock, which may be as coarse as 10 ms.
+    """
     rows = [X[place : place + 1] for place in range(min(_ROWS_ALONE, len(X)))]
-    start = cpu_time()
     ask(rows[0])
-    rows = rows[: max(1, int(_MOST_ALONE_S / _TIMES_ALONE / max(cpu_time() - start, 1e-6)))]
-    found = []
-    for _ in range(_TIMES_ALONE):
-        start = time.process_time()
-        for row in rows:
-            ask(row)
-        found.append(time.process_time() - start)
-    return 1e6 * min(found) / len(rows)
+    start = time.perf_counter()
+    ask(rows[0])
+    n = 1 + int(_ROUND_ALONE_S / max(time.perf_counter() - start, 1e-6))
+    asked = [rows[place % len(rows)] for place in range(n)]
+    return 1e6 * _common.least_cpu_seconds(lambda: [ask(row) for row in asked], _ROUNDS_ALONE) / n
 
 
 def held_mib(model: Any) -> float:

@@ -39,6 +39,7 @@ import _default_sets
 import default_learner
 import numpy as np
 import suite
+from suite import geometric_mean
 
 USAGE = """
     python benchmarks/earlier.py                           # runs that are not there yet
@@ -51,7 +52,6 @@ RUNS = _common.RESULTS / "earlier.jsonl"
 #: The state before models became lean: before trees by sweeps and cells in one compiled call.
 COMMIT = "6d92b6b1"
 BEFORE, NOW, PEER = "before", "now", "lightgbm"
-SEEDS = (0, 1, 2)
 #: Tables with few errors, and how many of their rows are learned (0: all).
 CLEAN = (
     ("breast_cancer", 0),
@@ -156,13 +156,11 @@ class Results:
 
     def ratio(self, place: Place, key: str, other: str = BEFORE) -> float:
         """Mean now, as a multiple of the mean of another one; NaN without both."""
-        found = self.pairs(place, key, NOW, other)
-        return float(found[:, 0].sum() / found[:, 1].sum()) if len(found) else math.nan
+        return _ratio(self.pairs(place, key, NOW, other))
 
     def error_ratio(self, place: Place) -> float:
         """Error now, as a multiple of that before; NaN without both."""
-        found = self.errors(place)
-        return float(found[:, 0].sum() / found[:, 1].sum()) if len(found) else math.nan
+        return _ratio(self.errors(place))
 
     def is_worse(self, place: Place) -> bool | None:
         """Whether errors grew by more than the difference's standard error; None of one seed."""
@@ -179,6 +177,10 @@ class Results:
         return float(np.mean(found)) if found else math.nan
 
 
+def _ratio(pairs: np.ndarray) -> float:
+    return float(pairs[:, 0].sum() / pairs[:, 1].sum()) if len(pairs) else math.nan
+
+
 def groups(results: Results) -> Iterator[tuple[str, list[Place]]]:
     """Tables that both states have learned, by size, and the clean ones."""
     whole = [place for place in WHOLE if len(results.errors(place))]
@@ -190,15 +192,16 @@ def groups(results: Results) -> Iterator[tuple[str, list[Place]]]:
     yield "clean", [place for place in CLEAN if len(results.errors(place))]
 
 
-def _geometric(values: Sequence[float]) -> float | str:
-    known = [value for value in values if math.isfinite(value) and value > 0.0]
-    return math.exp(sum(map(math.log, known)) / len(known)) if known else "-"
+def _largest(results: Results, places: Sequence[Place], key: str) -> float:
+    return max((results.mean(place, NOW, key) for place in places), key=np.nan_to_num)
 
 
-def _largest(results: Results, places: Sequence[Place], key: str) -> float | str:
-    found = [results.mean(place, NOW, key) for place in places]
-    known = [value for value in found if math.isfinite(value)]
-    return max(known) if known else "-"
+def _dashed(rows: Sequence[Row]) -> list[Row]:
+    """Rows with a dash for each number that is not known."""
+    return [
+        {k: "-" if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()}
+        for row in rows
+    ]
 
 
 def group_rows(results: Results) -> list[Row]:
@@ -209,17 +212,19 @@ def group_rows(results: Results) -> list[Row]:
             continue
         worse = [is_worse for place in places if (is_worse := results.is_worse(place)) is not None]
         alone = {
-            key: _geometric([results.mean(place, NOW, key) for place in places])
+            key: geometric_mean([results.mean(place, NOW, key) for place in places])
             for key in ("row_us", "row_proba_us")
         }
         rows.append(
             {
                 "tables": f"{words} ({len(places)})",
-                "fit": _geometric([results.ratio(place, "cpu_s") for place in places]),
-                "fit, LightGBM's": _geometric([results.ratio(p, "cpu_s", PEER) for p in places]),
-                "rows/s": _geometric([results.ratio(place, "rows_per_s") for place in places]),
-                "error": _geometric([results.error_ratio(place) for place in places]),
-                "log loss": _geometric([results.ratio(place, "log_loss") for place in places]),
+                "fit": geometric_mean([results.ratio(place, "cpu_s") for place in places]),
+                "fit, LightGBM's": geometric_mean(
+                    [results.ratio(p, "cpu_s", PEER) for p in places]
+                ),
+                "rows/s": geometric_mean([results.ratio(place, "rows_per_s") for place in places]),
+                "error": geometric_mean([results.error_ratio(place) for place in places]),
+                "log loss": geometric_mean([results.ratio(place, "log_loss") for place in places]),
                 "worse": f"{sum(worse)} of {len(worse)}",
                 "µs a row": alone["row_us"],
                 "µs a row, predict_proba": alone["row_proba_us"],
@@ -228,7 +233,7 @@ def group_rows(results: Results) -> list[Row]:
                 "memory": _largest(results, places, "held_mib"),
             }
         )
-    return rows
+    return _dashed(rows)
 
 
 def set_rows(results: Results) -> list[Row]:
@@ -258,11 +263,7 @@ def set_rows(results: Results) -> list[Row]:
                 "MiB": results.mean(place, NOW, "pickled_mib"),
             }
         )
-    rows.sort(key=lambda row: -row["now / before"])
-    return [
-        {k: "-" if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()}
-        for row in rows
-    ]
+    return _dashed(sorted(rows, key=lambda row: -row["now / before"]))
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -273,7 +274,7 @@ def main(arguments: Sequence[str]) -> None:
     names = [name for name, _ in WHOLE]
     parser.add_argument("--commit", default=COMMIT, help="of the earlier state")
     parser.add_argument("--sets", nargs="+", choices=names, metavar="SET", default=names)
-    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(default_learner.SEEDS))
     default_learner.add_run_options(parser)
     options = parser.parse_args(arguments)
     runs = _common.Runs(RUNS, "set", "method", "size", "seed")

@@ -1,5 +1,6 @@
 """The script that compares the default with an earlier state of it, on records made by hand."""
 
+import time
 from argparse import Namespace
 from contextlib import nullcontext
 
@@ -92,10 +93,18 @@ def test_arrays_of_a_model_are_counted_once(scripts):
 
 
 def test_rows_are_asked_one_by_one(scripts):
-    asked = []
-    scripts._default_run.row_us(lambda row: asked.append(row.shape), np.zeros((7, 3)))
-    assert set(asked) == {(1, 3)}
-    assert len(asked) == 1 + 5 * 7
+    asked, X = [], np.arange(21.0).reshape(7, 3)
+
+    def ask(row):
+        until = time.perf_counter() + 1e-3
+        asked.append((row.shape, row[0, 0]))
+        while time.perf_counter() < until:
+            pass
+
+    # The clock of a processor may tick in 10 ms: a round of seven rows would take none.
+    assert scripts._default_run.row_us(ask, X) > 300.0
+    assert set(asked) == {((1, 3), first) for first in X[:, 0]}
+    assert len(asked) > 5 * 7
 
 
 def test_states_take_turns_and_what_is_there_is_not_run_again(scripts, monkeypatch, tmp_path):
